@@ -103,8 +103,8 @@ class Replay {
   std::vector<std::vector<ParameterPiece>> messages_;
   std::vector<std::vector<at::Tensor>> shared_pieces_;  // by message
   std::deque<Optimizer> optimizers_;                    // by message
-  // The workers that read each version of a message, in the order of versions, and the reader's
-  // position.
+  // The workers that read each version of a message, in the order of versions, and the number of
+  // readers that were served.
   struct Reader {
     std::int64_t version;
     int worker;

@@ -160,7 +160,7 @@ TEST(Calibrate, SkipsABatchThatDoesNotFit) {
   EXPECT_FALSE(profile.copies.empty());
 }
 
-// What the kernel does to a process that has used too much; but others can kill, too.
+// The kernel kills a process that has used too much memory; but other programs can kill, too.
 TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   Command command(
       "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "

@@ -120,7 +120,7 @@ TEST(Collectives, CtrlCKeepsWhatIsMeasured) {
 constexpr const char* when_there_is_a_profile =
     "until test -f kept/profile.yaml; do sleep 0.01; done;";
 
-// What an earlier run had measured and this one has not reached is as true as before.
+// Measurements of an earlier run that this run has not reached stay valid.
 TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
   Command command("calibrate collectives --sizes 4KiB..64MiB -o kept", when_there_is_a_profile);
   Profile earlier;

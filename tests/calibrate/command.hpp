@@ -93,7 +93,7 @@ class Command {
   }
 
  private:
-  // Of the program that runs now; "" when there is none.
+  // The folder of the running program; "" if there is none.
   std::filesystem::path run_folder() const {
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
       if (entry.path().filename().string().starts_with("lockstep-run-")) return entry.path();

@@ -10,7 +10,8 @@
 namespace lockstep::replay_test {
 namespace {
 
-// What a test computes by hand: the batches of every worker, and gradients on parameters of its own.
+// A test's computation by hand: the batches of every worker, and gradients on parameters of its
+// own.
 struct ByHand {
   TrainingStep step;
   RealNetwork network;

@@ -1,4 +1,4 @@
-// What the tests of the replay learn: LeNet-5 on made-up images, in schedules of their own.
+// Training jobs of the replay's tests: LeNet-5 on made-up images, in schedules of their own.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What do the ranks' reports become: the run's record, and JSON on the way to it?
+// The summary of the ranks' reports: the run's record, and its JSON.
 #include "runs/summary.hpp"
 
 #include <gmock/gmock.h>

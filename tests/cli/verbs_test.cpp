@@ -185,7 +185,7 @@ TEST(Check, IsDoneWhereAPartFits) {
   EXPECT_THAT(outcome.out, HasSubstr("NO"));
 }
 
-// What a report's scripts draw.
+// The data that a report's scripts draw.
 nlohmann::json drawn_by(const std::string& page) {
   const std::size_t begin = page.find("id=\"data\">") + 10;
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
@@ -226,7 +226,7 @@ TEST(Report, AnAlternativeThatCannotBeIsARow) {
               HasSubstr("8 GPUs, but a100-sxm4-80gb-x1 has at most 1"));
 }
 
-// Nor is there a page where nothing at all can be.
+// There is no page if no alternative is possible.
 TEST(Report, OfNothingThatCanBeIsNone) {
   const std::string file = test_folder().write(
       "none.yaml", scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, v100-sxm2-16gb-x1]\n"));

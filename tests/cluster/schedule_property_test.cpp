@@ -1,4 +1,4 @@
-// What no scheduler may do: overbook, lose or invent work, delay the first in line.
+// No scheduler may overbook, lose or invent work, or delay the first job in line.
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
@@ -187,7 +187,7 @@ TEST(Backfill, FillsTheHoleBeforeALargeJob) {
   EXPECT_EQ(easy[3].started, 150);  // would not be
 }
 
-// Whatever the speed that lengths are divided by again.
+// Holds for every speed by which lengths are divided.
 TEST(Backfill, RoundLimitsMeet) {
   constexpr ClusterSize one{1, 4};
   for (const double speed : {1.0, 4899.37 / 7, 0.1, 1345.678 / 3, 1e7 / 9}) {

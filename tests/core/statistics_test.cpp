@@ -60,7 +60,7 @@ TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
   }
 }
 
-// Of samples of a normal distribution some 95 % of the bounds hold its middle.
+// For samples of a normal distribution some 95 % of the bounds contain its centre.
 TEST(Statistics, BoundsOfThePseudoMedianHoldTheTruth) {
   constexpr int samples = 4000;
   int held = 0;

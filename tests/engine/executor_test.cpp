@@ -14,7 +14,7 @@
 namespace lockstep::executor_test {
 namespace {
 
-// What programs note: numbers, in the order in which they come to it.
+// Numbers that programs note, in the order in which they reach them.
 using Notes = std::vector<double>;
 using Play = std::function<void(Executor&, Notes&)>;
 
@@ -265,7 +265,7 @@ Program outer(Executor& world, Notes& notes, Program inner) {
   notes.push_back(-1);
 }
 
-// Whatever a program waits for, and however deep.
+// Holds for every kind of wait and every depth.
 TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -338,7 +338,7 @@ TEST(Loop, APlaceThatIsFreeIsTheNextProgramsPlace) {
   EXPECT_LT(after, before + 10 * programs);
 }
 
-// Of its size, or a little more or less; a frame that is in use is nobody else's.
+// A freed frame is reused for frames of about its size; a frame in use never is.
 TEST(Frames, AreKeptForTheNextProgram) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "given back at once, so that a frame that is gone is seen to be used";

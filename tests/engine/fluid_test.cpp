@@ -11,7 +11,7 @@
 namespace lockstep::fluid_test {
 namespace {
 
-// What completes next.
+// The flows that complete next.
 std::vector<int> complete(FluidNetwork& network) {
   return network.complete(network.next_completion());
 }
@@ -25,7 +25,7 @@ TEST(FluidNetwork, LoneFlowTakesBytesOverBandwidth) {
   EXPECT_EQ(network.next_completion(), std::numeric_limits<double>::infinity());
 }
 
-// What the clock's precision carries is less than the last bit of its bytes.
+// The bytes of one clock precision are less than the last bit of the flow's bytes.
 TEST(FluidNetwork, LongFlowOnASlowLinkCompletes) {
   FluidNetwork network;
   const int route = network.add_route({network.add_link(10)});

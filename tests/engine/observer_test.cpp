@@ -14,7 +14,7 @@
 namespace lockstep::observer_test {
 namespace {
 
-// What was told, as text and numbers.
+// The reported events, as text and numbers.
 class Listener : public Observer {
  public:
   struct Told {
@@ -65,7 +65,7 @@ class Listener : public Observer {
     if (found == nullptr) throw std::runtime_error("nobody told of " + text);
     return *found;
   }
-  // Of all that begins with `prefix`.
+  // Total seconds of events that begin with `prefix`.
   double seconds(const std::string& prefix, int lane = 0) const {
     double sum = 0;
     for (const Told& each : told) {

@@ -277,7 +277,7 @@ TEST(LongRun, WhoLeavesWhileItFailsDoesNotComeBack) {
   EXPECT_DOUBLE_EQ(r.lost, 10);
 }
 
-// Whoever is idle takes its place, whether others wait for it or not; also at the beginning.
+// An idle node takes its place, whether others wait for it or not; also at the beginning.
 TEST(LongRun, SparesTakeThePlaceOfThoseWhoLeave) {
   for (const bool independent : {false, true}) {
     LongRun plan = independent ? elastic(2, 100, 0) : gang(2, 100, 0);

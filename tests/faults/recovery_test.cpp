@@ -168,8 +168,8 @@ TEST(MemoryCopies, ARestartReadsThemFromTheOthers) {
   EXPECT_NEAR(play(plan, 1, 0).lost, 45, 1e-9);
 }
 
-// Of two nodes that fail together, with two copies: in memory with probability 1 - 1 / (N - 1), Gemini's
-// law for k = m = 2 (SOSP 2023).
+// If two nodes fail together, with two copies, the state survives in memory with probability 1 - 1
+// / (N - 1), Gemini's law for k = m = 2 (SOSP 2023).
 TEST(MemoryCopies, OfTwoFailuresMostLeaveACopy) {
   const int nodes = 16;
   int kept = 0, all = 0;

@@ -202,7 +202,7 @@ class Fuzzer:
         servers = "parameter_server" in json.dumps(s["strategies"])
         slack = 1.1 if servers else 1.01
         if "stragglers" in s and not servers:
-            # What is left: GPUs of one kind that differ a little, which is the default.
+            # The remainder: GPUs of one kind that differ a little, which is the default.
             spread = {k: v for k, v in s["stragglers"].items() if k == "per_rank"}
             without = {**s, "stragglers": spread} if spread else {k: v for k, v in s.items() if k != "stragglers"}
             # A lognormal factor has its median at 1: a few draws of it may speed a run up.

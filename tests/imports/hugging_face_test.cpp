@@ -116,7 +116,7 @@ TEST(HuggingFace, CountsWhatTheConfigurationSays) {
   EXPECT_EQ(decoder(32, 3072, 32, 32, 96, 8192, 2, 0) + 2 * std::int64_t{32064} * 3072, 3821079552);
 }
 
-// What Gemma does beside Llama with the same sizes: two norms more a block, capped logits.
+// Differences of Gemma from Llama with the same sizes: two norms more a block, capped logits.
 TEST(HuggingFace, GemmaCapsItsLogits) {
   const auto kinds = [](const char* name) {
     const ModelFile file = read_model_text(model_text(import_hugging_face(config(name))), "m");

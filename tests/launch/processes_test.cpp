@@ -166,7 +166,7 @@ TEST(Processes, CtrlCEndsAllAndKeepsWhatIsThere) {
   EXPECT_EQ(text_of(folder.result_file(1)), "partial\n");
   EXPECT_TRUE(gone(folder.file("0")));
   EXPECT_TRUE(gone(folder.file("1")));
-  // Whoever asks for more after that gets the same answer.
+  // Later calls get the same answer.
   EXPECT_EQ(run_processes({shell("exit 0")}).how, LaunchEnd::How::interrupted);
 }
 

@@ -1,4 +1,4 @@
-// What a scenario says of failures, what it may not say, and what comes of it.
+// Failures in a scenario: allowed values, refused values, and results.
 #include "points/faults.hpp"
 
 #include "questions/run.hpp"
@@ -94,8 +94,8 @@ TEST(Faults, WithoutFailuresEveryStrategyTakesWhatItWasPredictedToTake) {
   }
 }
 
-// Who goes on with fewer nodes by itself needs no word for it; at the smaller of two counts there are
-// too few all the same.
+// A strategy that continues with fewer nodes by itself needs no option for it. At the smaller of
+// two counts there are too few nodes all the same.
 TEST(Faults, WhoDoesWithoutANodeIsNotRefused) {
   const std::string lost =
       "dataset: {time: 10 d}\nmodel: lenet5\nfaults: {at: [{time: 1 h, node: 0}]}\n"
@@ -196,7 +196,7 @@ TEST(Faults, WhatAJobHasNotDoesNotFailThere) {
     return each;
   };
   EXPECT_EQ(failures(counts + "{at: [{time: 1 h, worker: 9}]}\n"), (std::vector<double>{0, 1}));
-  // Nor is the smaller one refused for a node that it has not.
+  // The smaller count is not refused for a node that it does not have.
   EXPECT_EQ(failures(counts + "{recovery: elastic, at: [{time: 1 h, leaves: 1}]}\n"),
             (std::vector<double>{0, 0}));
 }
@@ -311,7 +311,8 @@ TEST(Faults, WorkersThatKeepStepForAWhileRestart) {
   }
 }
 
-// Of four nodes in groups of two, three are as fast as two; a worker beside a backup worker is none.
+// In groups of two, three of four nodes are as fast as two; the loss of a worker beside a backup
+// worker costs nothing.
 TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
   const std::string fails =
       "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, restart: 0 s, "

@@ -1,4 +1,4 @@
-// What a scenario says of today's recovery, what it may not say, and what comes of it.
+// Methods of recovery in a scenario: allowed values, refused values, and results.
 #include "core/data.hpp"
 #include "costs/nccl_topology.hpp"
 #include "points/checkpoints.hpp"

@@ -42,7 +42,7 @@ TEST(Stragglers, TheSlowestOfManyIsWhatOrderStatisticsSay) {
   for (const int n : {1, 4, 32}) {
     EXPECT_NEAR(slowest_of(exponential, n), 1 + 0.1 * harmonic(n), 0.005) << n;
   }
-  // Of n draws from a file with one slow value of ten, one is slow with 1 - 0.9^n.
+  // Among n draws from a file with one slow value of ten, one is slow with 1 - 0.9^n.
   Empirical law;
   law.values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
   empirical.per_step = law;
@@ -371,7 +371,7 @@ TEST(Stragglers, NeighboursNeedANetworkThatIsShared) {
   EXPECT_THAT(what, HasSubstr("lets nobody share a link"));
 }
 
-// Of the parameter server's links the analytic network knows each one's rate.
+// The analytic network knows the rate of each of the parameter server's links.
 TEST(Stragglers, SlowLinksOfCollectivesNeedANetworkThatIsShared) {
   const std::string text = nodes + "stragglers: {slow_links: [{speed: 50%}]}\n" +
                            "simulation: {network: analytic}\nstrategies: [";

@@ -28,7 +28,7 @@ TEST(Remarks, AnOptionIsNamedOnlyWhereItChangesNoneOfItsEntrysPoints) {
   EXPECT_THAT(warnings("gpus: [1, 2]\n" + strategies), ElementsAre());
   EXPECT_THAT(warnings("gpus: 1\n" + strategies),
               ElementsAre("half: comm_hook has no effect: one GPU reduces nothing"));
-  // Of the scenario: the second strategy reads it.
+  // The option belongs to the scenario, and the second strategy reads it.
   EXPECT_THAT(warnings("optimizer: {implementation: for-loop}\n"
                        "strategies: [ddp, parameter_server]\n"),
               ElementsAre());
@@ -164,7 +164,7 @@ TEST(Remarks, ManyUnitsThatKeepTheHostBusyAreNamedAndTheAdviceHelps) {
   EXPECT_THAT(fsdp("resnet50", "").notes, Not(Contains(HasSubstr("keep the host busy"))));
 }
 
-// Of a node that one of the points has.
+// A remark about a node that one of the points has.
 TEST(Remarks, WhatOtherDevicesLackIsSaid) {
   const auto of_node = [](const std::string& node) {
     return warnings("gpus: [8, 16]\nprecision: amp-bf16\nstragglers: {other_devices: [{device: " +

@@ -174,7 +174,7 @@ TEST(Alternatives, TheBestComeFirstAndWhatDoesNotFitLast) {
   expect_sorted(SortKey::throughput, [](const Prediction& p) { return -p.samples_per_second; });
   expect_sorted(SortKey::cost,
                 [](const Prediction& p) { return p.dollars > 0 ? p.dollars : 1e300; });
-  // What does not fit has no price, and says what would.
+  // An alternative that does not fit has no price, and names one that would fit.
   for (std::size_t i = 0; i < 24; ++i) {
     if (!at(all, i).out_of_memory) continue;
     EXPECT_EQ(at(all, i).dollars, 0);

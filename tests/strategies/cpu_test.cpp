@@ -136,7 +136,7 @@ TEST(DdpOnCpu, MeasuredHooksDecodeOnTheThreadThatCarries) {
   EXPECT_LT(modelled, lone);
 }
 
-// What runs on between messages that are empty: all of this model is compressed.
+// Work continues between empty messages: all of this model is compressed.
 TEST(DdpOnCpu, MeasuredPowerSgdSkipsEmptyMessages) {
   class Measured final : public ToyCosts {
     std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {

@@ -135,7 +135,7 @@ inline Outcome run(const Toy& toy) {
   return run(toy_job(toy), toy.options);
 }
 
-// What one collective of the toy takes alone.
+// Seconds of one collective of the toy alone.
 inline double seconds_of(const Toy& toy, Collective kind, double bytes) {
   const Machine machine = toy_machine();
   return collective_cost(machine, group_of(machine, toy.gpus), kind, bytes).seconds();

@@ -204,8 +204,9 @@ TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
   }
 }
 
-// Of two nodes below leaves of their own: all of a shard's all-reduce leaves them. The price counts
-// the eight groups that a node's ranks are in; the traffic table counts none of them twice.
+// Two nodes are below leaves of their own, so all traffic of a shard's all-reduce leaves them. The
+// price counts the eight groups that a node's ranks are in; the traffic table counts none of them
+// twice.
 TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   Toy toy = large();
   toy.gpus = 16;

@@ -84,7 +84,7 @@ TEST(Gossip, SendsBetweenNodesWhatCrossesThem) {
             near);
 }
 
-// What all links of a class carry in a step, in models.
+// Traffic of all links of a class in a step, in models.
 double models(const Job& job, const GossipOptions& options, LinkClass kind) {
   return in_child([&] {
     double bytes = 0;

@@ -130,7 +130,7 @@ TEST(CommHooks, SendingEveryElementWithItsPlaceCostsMoreThanThePlainSum) {
   }
 }
 
-// What is gathered grows with the ranks, what is summed does not.
+// Gathered bytes grow with the ranks, summed bytes do not.
 TEST(CommHooks, SendWhatTheirCollectivesSend) {
   const Job job = toy_job(4, 10e6, 16);  // two nodes
   const double k = 0.01 * elements, sign = elements / 8;

@@ -321,7 +321,7 @@ RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
   RC_ASSERT(std::abs(total(trace.split) / mean_step(trace) - 1) < 1e-9);
   RC_ASSERT(trace.split.waiting >= -1e-12);
   RC_ASSERT(trace.split.exposed_communication >= -1e-12);
-  // What was pulled was pushed before; the rest was on its way when the run ended.
+  // Pulled bytes were pushed before; the rest was on its way when the run ended.
   const double on_the_way = toy.bytes * toy.workers;
   RC_ASSERT(trace.pulled_bytes <= trace.pushed_bytes * (1 + 1e-12));
   RC_ASSERT(trace.pushed_bytes <= trace.pulled_bytes + on_the_way * (1 + 1e-12));

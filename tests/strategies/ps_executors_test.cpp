@@ -10,7 +10,7 @@
 namespace lockstep::testing::ps_executors_test {
 namespace {
 
-// What both must agree on.
+// The figures on which both executors must agree.
 struct Summary {
   double mean_step = 0, p90_step = 0, staleness = 0, server_busy = 0, link_busy = 0, bytes = 0;
   StepSplit split;
@@ -257,7 +257,7 @@ TEST(BothExecutors, PullWithPrioritiesAlike) {
   }
 }
 
-// Of what is ready at one moment the last is the most urgent.
+// Among messages that are ready at one moment, the last is the most urgent.
 TEST(BothExecutors, SendTheMostUrgentOfAMomentAlike) {
   PsSystem system = two_layers(3);
   for (PsMessage& message : system.messages) message.segment = 3;

@@ -248,8 +248,8 @@ TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
   EXPECT_GE(ParameterServer(options).memory(job).allocated, allocated_on_host + kModelBytes);
 }
 
-// What NCCL was measured to reach between the GPUs of this machine is for all copies of a GPU
-// together, each way: more servers, or more GPUs, bring no more of it.
+// NCCL's measured rate between the GPUs of this machine limits all copies of a GPU together, in
+// each direction: more servers, or more GPUs, do not raise it.
 TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
   const auto seconds = [](int gpus, int servers) {
     Job job = toy_job(gpus, 4);

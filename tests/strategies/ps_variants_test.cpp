@@ -254,7 +254,8 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
   }
 }
 
-// Of worker 0 one push, of worker 2 two are still to come from steps that began under another rule.
+// One push of worker 0 and two of worker 2 are still to come from steps that began under another
+// rule.
 TEST(Phases, PushesOfEarlierStepsAreUpdatesOfTheirOwn) {
   const auto rule = bulk_synchronous(4)(4);
   const auto pushes = [&] {
@@ -434,7 +435,7 @@ TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
   EXPECT_EQ(order(), (std::vector<int>{3, 0, 1, 2}));
 }
 
-// What was pushed and not yet pulled is the same whatever overlaps.
+// Pushed bytes that are not yet pulled are the same with every overlap.
 TEST(PullOverlap, BytesReturn) {
   const PsTrace trace = run_parameter_server(two_layers(3));
   EXPECT_LE(trace.pulled_bytes, trace.pushed_bytes);

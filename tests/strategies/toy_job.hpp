@@ -39,7 +39,7 @@ class ToyCosts : public ComputeCosts {
   }
 
  private:
-  // What the span has beyond the longer of host and device time stays.
+  // The part of the span beyond the longer of host and device time stays.
   QueuedWork scaled(QueuedWork work) const {
     const double busy = work.busy / speed;
     const double ends = work.span - std::max(work.host, work.busy);

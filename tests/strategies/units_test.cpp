@@ -1,4 +1,4 @@
-// Which parameters form an FSDP unit, and how much is padded?
+// The parameters of each FSDP unit, and their padding.
 #include "strategies/fsdp/units.hpp"
 
 #include <gtest/gtest.h>

@@ -74,7 +74,7 @@ TEST(Zero, SendsAsMuchAsAnAllReduce) {
   EXPECT_LT(relative(both, 2 * parameters * 7 / 8), near);
 }
 
-// Of which every rank has that of its shards: one fp32 value.
+// Every rank has the norm of its shards: one fp32 value.
 TEST(Zero, TheNormIsSummedOverTheShards) {
   Job job = toy_job();
   const Numbers plain = simulate(job, one_bucket());

@@ -1,5 +1,5 @@
-// What docs/study.md concludes from the study's tables must keep following from the scenarios: the
-// reading of its 1-GPU runs, and predictions from them that beat perfect scaling.
+// Conclusions of docs/study.md must follow from the scenarios: the reading of the 1-GPU runs, and
+// predictions from them that beat perfect scaling.
 #include <gtest/gtest.h>
 
 #include <cmath>

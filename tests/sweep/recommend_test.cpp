@@ -126,7 +126,7 @@ TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
   }
 }
 
-// What the platform's device needs is no bound where the nodes have a faster one.
+// The platform's device gives no bound if the nodes have a faster one.
 TEST_F(Recommend, LeastTimesHoldOnOtherDevices) {
   const Scenario scenario = read_scenario(folder_.write(
       "s.yaml",
@@ -348,7 +348,7 @@ TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
     ASSERT_TRUE(c.verdict.accuracy);
     EXPECT_EQ(c.verdict.accuracy->mean, 0.9);
   }
-  // What learns the same is trained once, and what is the same of all is told once.
+  // Candidates that learn alike are trained once, and common remarks are made once.
   EXPECT_THAT(trained, UnorderedElementsAre("sync", "async"));
   EXPECT_EQ(found.trainings, 2U);
   EXPECT_THAT(found.warnings, UnorderedElementsAre("of both", "sync", "async"));
@@ -517,7 +517,7 @@ TEST_F(Recommend, ListsOfPlatformsAndSettingsAreTheQuestion) {
   const std::vector<std::string> settings{"batch.global=128", "gradient_clipping=1"};
   const Recommendation changed = answer({.settings = settings, .gpus = "4"});
   EXPECT_TRUE(same(changed, answer({.gpus = "4"}, larger + "gradient_clipping: 1\n")));
-  // What a candidate says itself is not said twice.
+  // Settings that a candidate's name contains are not repeated.
   const std::string told = recommendation_text(changed, "s.yaml", settings);
   EXPECT_THAT(told, HasSubstr("lockstep sweep s.yaml --set gradient_clipping=1 --set gpus=4"));
   EXPECT_THAT(told, Not(HasSubstr("batch.global")));

@@ -1,4 +1,4 @@
-// What the tests of this room begin with.
+// Files and settings that the tests of this room start from.
 #pragma once
 
 #include <string>
