@@ -1,5 +1,6 @@
-// A folder of results: profiles, real/, predicted/, scenarios/, logs/, and in progress.yaml what has
-// run and how it ended, so that a later call, on another machine of the kind, goes on.
+// A folder of results: profiles, real/, predicted/, scenarios/, logs/, and progress.yaml with the
+// outcome of each unit. Read it to continue an acceptance in a later call, also on another machine
+// of the kind.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Carries out units of the plan, each as a process, within a budget of time.
+// Runs units of the plan, each as a process, within a budget of time. Called after the plan is
+// made.
 #pragma once
 
 #include <chrono>

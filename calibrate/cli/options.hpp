@@ -1,4 +1,5 @@
-// Options that several verbs share, as texts on the command line and as values.
+// Options that several verbs share, as texts on the command line and as values. Use them in the
+// verbs' implementations; declarations.hpp declares them.
 #pragma once
 
 #include <fmt/format.h>

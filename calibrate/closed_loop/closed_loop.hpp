@@ -1,4 +1,5 @@
-// Calibrates here, predicts, trains and compares: docs/closed-loop.md.
+// Calibrates this machine, predicts, trains and compares: docs/closed-loop.md. Called by `lockstep
+// closed-loop`.
 #pragma once
 
 #include <cstdint>

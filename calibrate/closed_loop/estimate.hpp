@@ -1,4 +1,4 @@
-// How long measuring takes, before anything is measured.
+// Estimates of measuring times. Call them before anything is measured, to tell the user.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The table at the end of `lockstep closed-loop`: real training beside its prediction.
+// The table at the end of `lockstep closed-loop`: real training beside its prediction. Fill one
+// Truth for each strategy.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The judge of the replay: a real run's own order of updates, replayed, must give the real run's losses.
+// A check of the replay: a real run's own order of updates, replayed, must give the real run's
+// losses. Used by `lockstep train` on request.
 #pragma once
 
 #include <vector>

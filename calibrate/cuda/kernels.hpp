@@ -1,4 +1,5 @@
-// The kernels of the probes, behind functions that launch them.
+// The kernels of the probes, behind functions that launch them. Include it in probes, which then
+// need no CUDA compiler.
 #pragma once
 
 #include <cuda_runtime_api.h>

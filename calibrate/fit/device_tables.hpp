@@ -1,4 +1,4 @@
-// The printed tables of lockstep-fit.
+// The tables that lockstep-fit prints. Call them after a fit, or on the shipped models.
 #pragma once
 
 #include <string>

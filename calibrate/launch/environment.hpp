@@ -1,4 +1,4 @@
-// Settings that a process must be started with, because they are read before main().
+// Environment variables that libraries read before main(). Start every measuring process with them.
 #pragma once
 
 #include <string>

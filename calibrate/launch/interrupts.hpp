@@ -1,5 +1,5 @@
-// Ctrl-C while measuring: the program must not just die, because it has children, network
-// namespaces and partial results to put in order.
+// Handles Ctrl-C during measurements. Use it if a program has children, network namespaces or
+// partial results to clean up before it ends.
 #pragma once
 
 #include <string>

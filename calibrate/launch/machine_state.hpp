@@ -1,5 +1,5 @@
 // The state of the machine: its hardware, and the share of it that other programs used during a
-// measurement.
+// measurement. Read it before and after every measurement.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct MachineDescription {
   std::string governor;     // of frequency scaling on core 0; "" where the kernel has none
 };
 MachineDescription describe_machine();
-// A remark about `ranks` that have fewer cores than they need; "" if each has its own.
+// A remark about more `ranks` than cores; "" if each rank has its own core.
 std::string shared_cores(int ranks, int cores);
 
 // A reading of the clocks that tell who used the CPUs.

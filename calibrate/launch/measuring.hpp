@@ -1,4 +1,5 @@
-// The measuring half is a program of its own, because LibTorch takes half a second to load.
+// Finds and starts the measuring half. It is a program of its own, because LibTorch takes half a
+// second to load.
 #pragma once
 
 #include <string>

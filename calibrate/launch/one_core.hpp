@@ -1,4 +1,4 @@
-// The whole of this process on one core for a while.
+// Pins all threads of this process to one core for a while. Used to measure costs on a shared core.
 #pragma once
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-// Starts the ranks of a distributed run as processes, waits for them, and leaves nothing behind.
+// Starts the ranks of a distributed run as processes, waits for them, and cleans up. Use it for
+// every run with several ranks.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Memory traffic through the caches between two actions of a rank.
+// Memory traffic through the caches between two actions of a rank. Use it in probes whose data is
+// not in a cache during training.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Makes a rank slow on purpose: whenever it has computed for t seconds it sleeps (factor - 1) t, so
-// that all its device work takes `factor` times as long, as a straggler in a scenario.
+// Makes a rank slow on purpose: after t seconds of compute it sleeps (factor - 1) t, so that all
+// its device work takes `factor` times as long. Used to train with the stragglers of a scenario.
 #pragma once
 
 #include <cstdint>

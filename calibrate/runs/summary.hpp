@@ -1,4 +1,4 @@
-// From the ranks' reports to what the run tells.
+// Summarises the ranks' reports as the record of the run. Call it after all ranks have ended.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Initial values other than the layers' own.
+// Initial values other than the layers' own. Apply them to a new network before training.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Versions of the libraries that compute and communicate, for a profile, and what follows from
-// them.
+// Versions of the libraries that compute and communicate, and their limits. Recorded in profiles.
 #pragma once
 
 #include <vector>

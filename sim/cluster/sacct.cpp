@@ -104,7 +104,7 @@ std::optional<int> count_of(std::string_view text) {
 }
 
 // 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named. Memory and
-// utilisation of GPUs (gres/gpumem) are none.
+// utilisation of GPUs (gres/gpumem) do not count as GPUs.
 std::optional<int> gpus_of_tres(const std::string& resources) {
   int typed = 0;
   for (const std::string& part : cells_of(resources, ',')) {
@@ -214,7 +214,7 @@ class SacctReader {
     faults_.throw_if_any();
   }
 
-  // The first of these columns that is there and says something.
+  // The first of these columns with a value.
   std::pair<std::string, std::string> cell(const std::vector<std::string>& names) const {
     for (const auto& name : names) {
       const auto column = columns_.find(name);

@@ -1,5 +1,6 @@
-// A list of jobs under one scheduling policy: start, end and GPUs of each job. Call schedule() once
-// per policy. Knows nothing of training: a job is work, and a speed at each GPU count.
+// A list of jobs under one scheduling policy: start, end and GPUs of each job. Knows nothing of
+// training: a job is work, and a speed at each GPU count (docs/cluster.md). Knows nothing of
+// training: a job is work, and a speed at each GPU count.
 #pragma once
 
 #include <array>

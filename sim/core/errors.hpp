@@ -1,6 +1,6 @@
 // A user's mistakes and their places. Every reader collects Diagnostics and throws them all at once
-// as one ConfigError, which the command line prints as `file:line:col: field: what; hint` (exit
-// code 2).
+// as one ConfigError. The command line prints it as `file:line:col: field: what; hint` (exit code
+// 2).
 #pragma once
 
 #include <stdexcept>

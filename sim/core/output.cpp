@@ -42,7 +42,7 @@ bool is_an_output(const struct stat& file) {
   return false;
 }
 
-// May another file take its place without anybody losing what they have of it?
+// Whether another file may take its place without a loss for any of its users.
 bool can_be_replaced(const struct stat& file) {
   return S_ISREG(file.st_mode) && file.st_nlink == 1 && file.st_uid == ::geteuid() &&
          !is_an_output(file);
@@ -79,7 +79,7 @@ void write_whole(const std::string& path,
   if (exists && ::access(file.c_str(), W_OK) != 0) cannot_write(path, errno);
   if (exists ? !can_be_replaced(before) : is_link) return fill(path);
   const std::string draft = make_draft(file, exists ? &before : nullptr);
-  // Without room for a draft there is none for the file.
+  // If there is no space for a draft, there is none for the file.
   if (draft.empty() && (errno == ENOSPC || errno == EDQUOT)) cannot_write(path, errno);
   if (draft.empty()) return fill(path);
   try {

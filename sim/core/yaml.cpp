@@ -49,8 +49,8 @@ bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
 }
 
-// Bytes of the UTF-8 character at the front of `text`; 0 if there is none. Rejects what no encoder
-// writes: overlong forms, surrogates, values above U+10FFFF.
+// Bytes of the UTF-8 character at the front of `text`; 0 if there is none. Rejects bytes that no
+// encoder writes: overlong forms, surrogates, values above U+10FFFF.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;

@@ -22,7 +22,7 @@
 
 namespace lockstep {
 
-// A parsed YAML value that knows where it stands and what it is called. Cheap to copy.
+// A parsed YAML value that knows its place and its name. Cheap to copy.
 class Node {
  public:
   enum class Kind { null, scalar, sequence, map };

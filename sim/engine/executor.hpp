@@ -1,5 +1,5 @@
-// The seam between programs and what carries them out: simulated time, waiting, and flows over
-// shared links. Two executors run the same text and give the same times:
+// The interface between programs and executors: simulated time, waiting, and flows over shared
+// links. Two executors run the same text and give the same times:
 //   SimGrid   each program is an actor; an await blocks it (await_ready() does, and says "ready", so
 //             that the coroutine never suspends). The reference.
 //   the loop  an await suspends the coroutine, a heap of moments resumes it; flows share links in a

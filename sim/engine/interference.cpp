@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Follows the first stretch and adds what every later one changes, without branches. Half of a
+// Follows the first stretch and adds the change of every later one, without branches. Half of a
 // simulation's time with thousands of jittered lanes is spent in such loops.
 LOCKSTEP_WIDE_VECTORS
 void Curve::at(std::span<const double> positions, std::span<double> values) const {

@@ -1,4 +1,4 @@
-// Counts what links carry, and hands transfers to the executor's network.
+// Counts the traffic of links, and hands transfers to the executor's network.
 #include "engine/network.hpp"
 
 #include <algorithm>

@@ -20,8 +20,8 @@ class Observer {
   // Work may get a number (never 0); later events refer to it by this number.
   using Number = std::uint64_t;
 
-  // A stream of one lane of a group, on which nothing overlaps: "host", "compute", or what the
-  // strategy calls it.
+  // A stream of one lane of a group, on which nothing overlaps: "host", "compute", or a name given
+  // by the strategy.
   struct Stream {
     std::string_view group;
     int lane = 0;

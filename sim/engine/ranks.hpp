@@ -165,7 +165,7 @@ class RankGroup {
   // The host issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are
   // scaled by the lane's factor. Idle time in between is host_bound.
   void compute(Phase phase, const QueuedWork& work, std::string_view name = {});
-  // The same, with parts that an observer is told one by one; the work outlives the run.
+  // The same, with parts that are reported to an observer one by one; `work` must outlive the run.
   void compute(Phase phase, const NamedWork& work);
   // Layers with exchanges between them, for lanes of each group that begin together. `work`
   // includes the host's time to issue the exchanges. Nothing else may run beside them, and there

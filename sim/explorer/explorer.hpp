@@ -1,6 +1,6 @@
 // Questions of the explorer's page and their answers: a scenario, changed by the page's controls.
 // `lockstep explore` makes an Explorer and calls serve(). Each change is a setting as `run --set`
-// takes it, so that a command line says the same.
+// takes it, so that a command line gives the same answer.
 #pragma once
 
 #include <functional>

@@ -48,8 +48,8 @@ void must_divide(ConfigFields& config, const std::string& name, std::int64_t par
 // (transformers, loss/loss_utils.py, ForCausalLMLoss).
 constexpr std::pair<const char*, std::int64_t> upcast_loss{"upcast_loss", 1};
 
-// Rotary positions know no longest sequence: what a model may be asked is seldom what it is trained
-// with.
+// Rotary positions have no longest sequence: a model is seldom trained with the longest sequence
+// that it accepts.
 std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   constexpr std::int64_t usual = 4096;
   const std::int64_t longest = config.size("max_position_embeddings");

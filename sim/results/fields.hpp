@@ -1,7 +1,7 @@
 // ONE declaration per field of a result: its name outside, its column, its meaning. From these come
-// the JSON and CSV renderings, the JSON Schema and its table in the docs, what children send to
-// their parent, and the check that every figure is a number. Like core/fields.hpp, which is for
-// files that people write; figures here are bare numbers in SI units, and their names say the unit.
+// the JSON and CSV renderings, the JSON Schema and its table in the docs, the messages of child
+// processes, and the check that every figure is a number. Like core/fields.hpp, which is for files
+// that people write; figures here are bare numbers in SI units, and their names say the unit.
 //
 //   v.field("samples", r.samples, "Samples of one step.", {.column = "samples"});
 //   v.column("model", r.model);  // of CSV alone

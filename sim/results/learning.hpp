@@ -96,7 +96,6 @@ double student_t95(int degrees);
 SeedMean mean_of_seeds(const std::vector<double>& values);
 
 // "12.3 s (11.9 s .. 12.7 s)", likewise in dollars, for a point whose seeds all reach the target.
-// 12.7 s)", likewise in dollars: of a point whose seeds all reach the target.
 std::string seconds_to_target_text(const Accuracy& accuracy);
 std::string dollars_to_target_text(const Accuracy& accuracy);
 
@@ -122,9 +121,7 @@ std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& pred
                                              const SpentToTarget& spent);
 
 // "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s) (may be as good, for the
-// intervals overlap: async on 4 GPUs)", and the cheapest point; "" if no point has a target. 12.7
-// s) (may be as good, for the intervals overlap: async on 4 GPUs)", and which is the cheapest; ""
-// when nothing has a target.
+// intervals overlap: async on 4 GPUs)", and the cheapest point; "" if no point has a target.
 std::string target_sentence(const ResultRecord& record);
 
 }  // namespace lockstep

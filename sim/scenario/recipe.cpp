@@ -102,8 +102,8 @@ const Settings deepspeed{
     {"parallel.pipeline.transfers", "host"},
 };
 
-// `node` with the value at the path; nothing where it says that itself, or holds what is no map, which
-// is the reader's to refuse.
+// `node` with the value at the path. Nothing if `node` states the value itself, or holds a value
+// that is no map, which the reader must refuse.
 std::optional<Node> with_default(const Node& node, std::string_view path, const Node& value) {
   if (node.kind() != Node::Kind::map && node.kind() != Node::Kind::null) return std::nullopt;
   const std::string key(path.substr(0, path.find('.')));
@@ -164,7 +164,7 @@ std::optional<Node> with_axis_default(const Node& owner, std::string_view path, 
   return owner.with("parallel", *changed, owner.key_location("parallel"));
 }
 
-// The same of the scenario's mesh and of those of its strategies.
+// The same for the meshes of the scenario and of its strategies.
 std::optional<Node> with_mesh_default(const Node& root, std::string_view path, const Node& value) {
   std::optional<Node> result = with_axis_default(root, path, value);
   const auto list = root.find("strategies");

@@ -75,7 +75,7 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
-// Numbers, one a line, over their median; empty lines and what follows a # do not count.
+// Numbers, one a line, divided by their median; empty lines and text after a # are ignored.
 std::vector<double> read_values(const Empirical& from) {
   if (std::error_code none; !std::filesystem::exists(from.file, none)) {
     throw ConfigError({from.where, "stragglers.per_step.empirical.file",
@@ -130,7 +130,7 @@ constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
      {"fp8", "products in fp8 are said by `low_precision`"},
      {"tensor_parallel", "tensor parallelism is not there yet"}}};
 
-// Says more of mistakes that only a scenario has.
+// Adds hints to mistakes that only a scenario has.
 void say_more(Diagnostic& diagnostic) {
   if (diagnostic.field.ends_with("zero.stage") && diagnostic.message.starts_with("'3'")) {
     diagnostic.hint += "; stage 3 is `fsdp`";

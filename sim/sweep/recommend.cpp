@@ -1,4 +1,4 @@
-// Judges candidates on worker processes, trains those that must learn, and fills the matrix.
+// Judges candidates on worker processes, trains candidates that must learn, and fills the matrix.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -39,8 +39,8 @@ std::string shortlist_kind(const Candidate& c) {
   return fmt::format("{}/{}/{}", c.platform, c.gpus, c.family);
 }
 
-// Replicas and shards step together, and learn the same whatever saves them memory; what a server
-// applies when, only its simulation says.
+// Replicas and shards step together, and learn the same with every memory saver. The updates of a
+// server are only known from its simulation.
 std::string learns_as(const Candidate& c) {
   if (make_strategy(c.base->strategies.front().options)->servers() == 0) {
     return fmt::format("{} GPUs of {} samples", c.gpus, c.micro * c.accumulation);
@@ -143,7 +143,7 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   answer.trainings = learners.size();
 }
 
-// "NIC bandwidth": what a candidate is most sensitive to; "" = nothing by half a percent.
+// "NIC bandwidth": the input to which a candidate is most sensitive; "" = none by half a percent.
 std::string limit_of(const Candidate& c, const RecommendOptions& options) {
   const Scenario scenario = scenario_of(c);
   const Point point = expand(scenario).front();
@@ -238,7 +238,8 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
 
 namespace {
 
-// Today's fast path for the recommended candidate; a measured profile has none of it.
+// The fast path of present frameworks for the recommended candidate; a measured profile does not
+// include it.
 std::vector<FasterStill> faster_still(const std::vector<Candidate>& ranked, const InputFiles& files,
                                       const RecommendOptions& options) {
   if (ranked.empty()) return {};
@@ -328,7 +329,8 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(options, answer);
-  // A simpler candidate goes first where it is not measurably slower; energy and memory are not told by time.
+  // A simpler candidate goes first if it is not measurably slower; energy and memory cannot be
+  // compared by time.
   if (answer.by == RankBy::cost || answer.by == RankBy::time) put_simple_first(answer.ranked);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, files, options);

@@ -118,7 +118,7 @@ class Statement {
     }
   }
 
-  // The rule with the pattern that says most.
+  // The rule with the most specific pattern.
   const ConfigKeyRule* rule_of(const std::string& key) const {
     const ConfigKeyRule* best = nullptr;
     for (const ConfigKeyRule& rule : table_.rules) {

@@ -1,4 +1,5 @@
-// Key tables: what the keys of one format state. They are data, keys/*.yaml:
+// Key tables: the facts that the keys of one format state. To import a key, add it to the format's
+// table. They are data, keys/*.yaml:
 //
 //   strict: true                          # the program refuses keys that it does not know
 //   keys:                                 # a key, dotted from the root, and the fact that it states

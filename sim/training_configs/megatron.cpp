@@ -163,7 +163,7 @@ class Megatron {
   // `adam` is decoupled decay, AdamW.
   void batch() {
     if (facts_.has("megatron.batch_schedule")) {
-      // "0:384 200B:768": the last of them is reached.
+      // "0:384 200B:768": the last batch size is reached.
       const std::string text = *facts_.text("megatron.batch_schedule");
       const std::size_t colon = text.rfind(':');
       if (colon != std::string::npos)
@@ -235,7 +235,8 @@ class Megatron {
                 "megatron.dispatcher");
   }
 
-  // Without a distributed optimizer the gradients are all-reduced, after backward unless told to overlap.
+  // Without a distributed optimizer the gradients are all-reduced after backward, unless an option
+  // overlaps them.
   void strategy() {
     const std::string sharding = facts_.word("megatron.sharding", "no_shard");
     if (facts_.flag("megatron.torch_fsdp")) {

@@ -31,7 +31,7 @@ bool holds(const std::string& text, const char* part) {
 
 }  // namespace
 
-// One kernel for all tensors where the name says fused, or where it is a library's own kernel.
+// One kernel for all tensors if the name contains "fused", or if it is a library's own kernel.
 void interpret_optimizer(Interpreted& run) {
   Facts& facts = run.facts;
   const Fact* fact = facts.find("optimizer");

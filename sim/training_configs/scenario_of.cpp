@@ -183,7 +183,7 @@ class ScenarioStatement {
         fmt::format("{} would be", micro * accumulation * *ranks)});
   }
 
-  // A kind of recomputation says more than a switch.
+  // A kind of recomputation takes precedence over a switch.
   void recomputation() {
     const std::string kind = facts_.word("recompute", "");
     if (kind.empty()) {
@@ -234,7 +234,7 @@ class ScenarioStatement {
                     answers_.platform, machine.gpus_per_node));
   }
 
-  // Data-parallel ranks times accumulation, where the batch says it; 0 where it does not.
+  // Data-parallel ranks times accumulation, if the batch determines it; else 0.
   std::int64_t rank_steps() {
     const auto micro = facts_.count("micro"), global = facts_.count("global");
     if (!micro || !global || *micro <= 0 || *global <= 0) return 0;

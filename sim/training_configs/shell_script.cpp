@@ -150,7 +150,7 @@ class Variables {
     throw ConfigError(Diagnostic{where, "", message, "the script is not executed, only read"});
   }
 
-  // The end of what a $ begins.
+  // The end of the expansion that a $ begins.
   static std::size_t end_of(const std::string& text, std::size_t dollar) {
     std::size_t i = dollar + 1;
     if (i >= text.size()) return i;
@@ -245,7 +245,7 @@ class Evaluation {
     return statement.words.empty() ? "" : statement.words[0].plain();
   }
 
-  // The statement that closes the one at `i`, counting those inside.
+  // The statement that closes the statement at `i`; nested statements are counted.
   std::size_t closing(std::size_t i, std::size_t end, const char* open, const char* close) const {
     int depth = 0;
     for (std::size_t k = i; k < end; ++k) {
@@ -401,7 +401,7 @@ class Evaluation {
     return text;
   }
 
-  // As a shell splits what is not quoted; an array's elements are words even inside quotes.
+  // Splits unquoted text as a shell does; an array's elements are words even inside quotes.
   std::vector<std::string> words_of(const ShellWord& word) {
     const bool one = word.parts.size() == 1;
     const std::string text = joined(word);

@@ -1,4 +1,5 @@
-// One run of lockstep-calibrate or another program, with a folder for everything it makes.
+// One run of lockstep-calibrate or another program, with a folder for all of its files. Use it in
+// tests of command lines.
 #pragma once
 
 #include <fmt/format.h>

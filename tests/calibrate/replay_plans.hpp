@@ -1,4 +1,5 @@
-// Training jobs of the replay's tests: LeNet-5 on made-up images, in schedules of their own.
+// Training jobs for tests of the replay: LeNet-5 on made-up images. Each test adds its own
+// schedule.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Short ways to a long run for the tests of this room.
+// Builders of long runs. Used by the tests of this room.
 #pragma once
 
 #include <limits>

@@ -311,8 +311,8 @@ TEST(Faults, WorkersThatKeepStepForAWhileRestart) {
   }
 }
 
-// In groups of two, three of four nodes are as fast as two; the loss of a worker beside a backup
-// worker costs nothing.
+// In groups of two, three of four nodes are as fast as two. A worker alone beside a backup worker
+// makes no progress.
 TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
   const std::string fails =
       "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, restart: 0 s, "

@@ -1,4 +1,5 @@
-// A model of U equal blocks on a machine whose links are easy to reckon with.
+// A model of U equal blocks on a machine with simple links. Used by tests of FSDP that compute
+// expected times by hand.
 #pragma once
 
 #include <string>

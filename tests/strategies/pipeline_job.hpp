@@ -1,4 +1,4 @@
-// A toy job whose model is cut into the stages of a pipeline.
+// A toy job whose model is cut into the stages of a pipeline. Used by tests of pipelines.
 #pragma once
 
 #include <numeric>

@@ -1,4 +1,4 @@
-// A small training job with prices that a test can add up by hand.
+// A small training job with prices that a test can add up by hand. Used by tests of all strategies.
 #pragma once
 
 #include <algorithm>

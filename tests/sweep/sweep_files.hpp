@@ -1,4 +1,4 @@
-// Files and settings that the tests of this room start from.
+// Files and settings for tests of sweeps. Used by the tests of this room.
 #pragma once
 
 #include <string>

@@ -81,7 +81,7 @@ MiddleMicroBatches::MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPi
       ranks_(ranks),
       input_(input),
       provenance_(provenance),
-      // The first, those that agree, one ahead of them, at least one to count, the last.
+      // The first, the agreeing ones, one ahead of them, at least one to count, the last.
       possible_(job.accumulation > agreeing + 3 && job.simulation.observer == nullptr &&
                 alike_steps(job.stragglers)) {}
 
@@ -95,7 +95,8 @@ Program MiddleMicroBatches::ended(int micro) {
   marks_.push_back(ranks_.mark());
   tallies_.push_back(provenance_);
   if (micro == 0) co_return;
-  // One behind, as for steps: what is issued next is not late then.
+  // Waits for the mark before, as run_steps() does for steps: work that is issued next is then not
+  // late.
   co_await ranks_.await_mark(marks_[static_cast<std::size_t>(micro) - 1]);
   const int rest = job_.accumulation - 2 - micro;
   if (rest <= 0 || !steady(micro)) co_return;

@@ -53,7 +53,7 @@ bool has(std::span<const AxisExchange> exchanges, Beside beside) {
                      [beside](const AxisExchange& e) { return e.beside == beside; });
 }
 
-// Starts the exchanges of that kind; those beside nothing end before the next starts.
+// Starts the exchanges of that kind. An exchange beside no compute ends before the next starts.
 void start(PassBuilder& pass, std::span<const AxisExchange> exchanges, Beside beside) {
   for (const AxisExchange& exchange : exchanges) {
     if (exchange.beside != beside) continue;
@@ -74,7 +74,7 @@ bool runs_in_pieces(const AxisExchange& exchange) {
   return exchange.axis == Axis::tensor && exchange.beside == Beside::own_layer;
 }
 
-// A checkpointed layer runs forward again, its exchanges too. True: some run beside what follows.
+// A checkpointed layer runs forward again, its exchanges too. True: some run beside the next work.
 bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
   if (!layer.layer || !layer.layer->checkpointed || layer.layer->keeps_output) return false;
   bool runs = false;
@@ -148,7 +148,8 @@ std::vector<std::vector<int>> units_at(const std::vector<HookedUnit>& units, int
   return result;
 }
 
-// The gradients of inputs with the exchanges, each of which is waited for at once, then those of weights.
+// The gradients of inputs with the exchanges, each of which is waited for at once, then the
+// gradients of weights.
 void split_backward(const std::vector<LayerCost>& layers, const HookPlaces& hooks, Passes& passes) {
   PassBuilder input, weight;
   for (std::size_t layer = layers.size(); layer-- > 0;) {

@@ -197,7 +197,8 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
   return taken;
 }
 
-// Stages that never drain: each goes on by itself, as far as one of them has begun when steps repeat.
+// Stages that never drain: each continues by itself, as far as any stage has begun when steps
+// repeat.
 void run_endless(TrainingWorld& training,
                  const std::function<Program(std::size_t stage, int step)>& one_step,
                  StrategyResult& result) {
@@ -335,7 +336,7 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
 
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
   if (job.simulation.engine != Engine::automatic) return job.simulation.engine;
-  // SimGrid needs some 20 us for each, and longer the more of them run side by side: about 20 ms.
+  // SimGrid needs some 20 us for each transfer, and more with many concurrent ones: about 20 ms.
   constexpr double few = 1000;
   const double steps =
       1 + (steady ? std::min(job.simulation.steps, agreeing_steps) : job.simulation.steps);

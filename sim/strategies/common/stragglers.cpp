@@ -25,7 +25,7 @@ constexpr std::uint32_t burst_event = 5;
 // However much neighbours take together, a link still moves.
 constexpr double least_left = 1e-3;
 
-// No rank gets faster than this times nominal, whatever the law says.
+// No rank is faster than this times nominal under any law.
 constexpr double fastest = 0.05;
 
 DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {

@@ -206,7 +206,8 @@ class TrainingLoop {
     }
   }
 
-  // `work`: the part, or a token slice of it. Exchanges one by one, or those of a run together.
+  // `work`: the part, or one of its token slices. Exchanges one by one, or the exchanges of a run
+  // together.
   Program play(Part& part, Part& work, const std::vector<PassItem>& pass, Phase phase,
                const MicroBatch& batch) {
     TrainingHooks& hooks = *part.hooks;
@@ -257,8 +258,8 @@ class TrainingLoop {
     return part.exchanges_under_way[slot];
   }
 
-  // A number of all ranks of the job: of those that share parts of a stage, then of all stages. Stages that
-  // never drain have scales of their own.
+  // Reduces a number over all ranks of the job: over ranks that share parts of a stage, then over
+  // all stages. Stages that never drain have scales of their own.
   Program reduce_scalar() {
     for (Part& part : parts_) part.hooks->reduce_scalar();
     parts_.front().context->reduce_scalar_over_tensor_ranks();
@@ -296,7 +297,7 @@ class TrainingLoop {
       if (on_device.busy > 0) ranks_.compute(Phase::optimizer, on_device, "Optimizer.step");
     }
     ranks_.wait(ranks_.host_position());
-    // A delayed update is the one of the step before: its parameters are those of the next step.
+    // A delayed update is the update of the step before; it yields the parameters of the next step.
     const bool delayed = parts_.front().hooks->update().host.delayed;
     if (delayed) co_await await_host_update();
     const Event gradients = delayed ? ranks_.record() : Event{};

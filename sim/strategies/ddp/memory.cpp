@@ -47,7 +47,7 @@ std::vector<MemoryUse> Ddp::stage_memory(const Job& job, const MemoryQuery& quer
   });
 }
 
-// Buckets are those from the second step on.
+// Buckets of the second and later steps.
 nlohmann::ordered_json Ddp::communication(const Job& job) const {
   const DdpOptions options = options_for(job, options_);
   nlohmann::ordered_json j;

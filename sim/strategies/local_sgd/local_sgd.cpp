@@ -84,7 +84,7 @@ class Averager final : public TrainingHooks {
   double views_ = 0;  // host seconds
 };
 
-// Each update is the mean of what the ranks made of the parameters in `every` steps of their own.
+// Each update is the mean of the parameters that the ranks reached in `every` steps of their own.
 UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
                            const StrategyResult& result) {
   const int every = options.every;

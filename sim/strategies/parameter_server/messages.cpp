@@ -1,4 +1,4 @@
-// Divides keys into messages, and prices what a server does with each.
+// Divides keys into messages, and prices a server's work on each.
 #include "strategies/parameter_server/messages.hpp"
 
 #include <fmt/format.h>

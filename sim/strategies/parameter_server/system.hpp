@@ -68,7 +68,7 @@ struct PsSegment {
   QueuedWork work;
   bool needs_input = false;  // starts a micro-batch
   int batch = 0;             // of the step: below PsSystem::batches
-  // For an observer: its layers, or what it is.
+  // For an observer: the names of its layers, or of the action.
   std::vector<NamedWork::Part> parts{};
 };
 

@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// Pushes of a worker are in one lane, whatever their servers.
+// Pushes of a worker to all servers are in one lane.
 bool has_window(const PsSystem& system, const PsParcel& parcel) {
   return system.credit > 0 && parcel.direction == Direction::push;
 }

@@ -1,5 +1,5 @@
-// A worker's life: compute, push what is ready, wait for the weights, go on. And a whole run: its
-// workers, servers and all that changes links.
+// The loop of a worker: compute, push ready messages, wait for the weights, continue. And a whole
+// run: its workers, servers and all that changes links.
 #include <algorithm>
 #include <set>
 
@@ -131,7 +131,7 @@ void Worker::end_step() {
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
-// Sets each link's capacity to what sending neighbours leave of it.
+// Sets each link's capacity to the remainder beside sending neighbours.
 void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
   for (const int link : links) {
     run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));
