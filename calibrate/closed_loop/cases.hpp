@@ -37,8 +37,8 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 
 bool has_server(const Case& one);
-// Workers of a server wait for its answer before each step, and do nothing else meanwhile; but where they make
-// several steps by themselves.
+// Workers of a server wait for its answer before each step, and do nothing else meanwhile; but
+// where they make several steps by themselves.
 bool waits_before_step(const Case& one);
 // Its communication hook has work that is measured.
 bool compresses(const Case& one);

@@ -179,8 +179,8 @@ bool use_network(ClosedLoopOptions& options) {
   return false;
 }
 
-// The jitter of compute is what the profile says of single steps, which a file beside it holds; where
-// it does not, a lognormal one.
+// The jitter of compute is what the profile says of single steps, which a file beside it holds;
+// where it does not, a lognormal one.
 void use_measured_jitter(const Training& training, const Profile& profile,
                          const std::string& folder, Scenario& scenario) {
   const ProfileBatch* batch = measured_batch(training, profile);

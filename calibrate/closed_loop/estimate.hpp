@@ -31,8 +31,8 @@ constexpr int layer_repetitions = 40;
 constexpr double layer_pause = 0.1;
 
 // `curves`: collectives to measure, `sizes` of each. `steps`: modelled seconds of a step of each
-// strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`: the work
-// of a communication hook beside them.
+// strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`:
+// the work of a communication hook beside them.
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
                            const std::vector<double>& sizes, const std::vector<double>& steps,
                            std::size_t pausing, std::size_t compressing);

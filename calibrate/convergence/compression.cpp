@@ -1,5 +1,5 @@
-// See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket that
-// all have afterwards. Kept tensors are what was not sent, for the next step (error feedback).
+// See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket
+// that all have afterwards. Kept tensors are what was not sent, for the next step (error feedback).
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>
@@ -69,8 +69,8 @@ at::Tensor majority(const Tensors& flat) {
   return votes.sign_();
 }
 
-// Alistarh et al. 2017, section 3.1: a sign and seven bits of |g| over the bucket's 2-norm, rounded up or
-// down at random so that the mean is right.
+// Alistarh et al. 2017, section 3.1: a sign and seven bits of |g| over the bucket's 2-norm, rounded
+// up or down at random so that the mean is right.
 at::Tensor quantised(const at::Tensor& flat, at::Generator drawn) {
   constexpr double levels = 127;
   const double norm = flat.norm().item<double>();
@@ -88,8 +88,8 @@ at::Tensor one_bit_of(at::Tensor& kept) {
   return coded;
 }
 
-// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py): ranks send signs, each adds up a part of the
-// elements, and sends the signs of the mean. Both keep their errors.
+// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py): ranks send signs, each adds up a part of
+// the elements, and sends the signs of the mean. Both keep their errors.
 at::Tensor one_bit(const Tensors& flat, Tensors& kept, Tensors& kept_of_sum) {
   add_to(kept, flat);
   Tensors coded;
@@ -130,8 +130,8 @@ Tensors pieces_of(const at::Tensor& flat, const Shapes& shapes) {
   return pieces;
 }
 
-// Vectors, and matrices that are not worth it, are sent as they are. PyTorch keeps their distance from
-// the mean, which adds up to nothing over the ranks.
+// Vectors, and matrices that are not worth it, are sent as they are. PyTorch keeps their distance
+// from the mean, which adds up to nothing over the ranks.
 at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, Tensors& factors,
                      int most, const at::Generator& drawn) {
   add_to(kept, flat);

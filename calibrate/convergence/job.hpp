@@ -14,8 +14,8 @@ struct ReplayJob {
   std::string schedule;            // file
   std::string data;                // a name or a folder: read_data_set()
   std::int64_t train_samples = 0;  // the first so many; 0 = all
-  // Judged on the last sixth of the images to train on, which nothing is learned from, instead of the
-  // test set: what a search chooses by.
+  // Judged on the last sixth of the images to train on, which nothing is learned from, instead of
+  // the test set: what a search chooses by.
   bool held_out = false;
   LearningPlan plan;
 };

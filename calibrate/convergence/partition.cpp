@@ -1,5 +1,6 @@
-// Dirichlet draws from gamma ones (Marsaglia and Tsang, "A simple method for generating gamma variables",
-// 2000; below 1 with their boost), in logarithms: small concentrations underflow otherwise.
+// Dirichlet draws from gamma ones (Marsaglia and Tsang, "A simple method for generating gamma
+// variables", 2000; below 1 with their boost), in logarithms: small concentrations underflow
+// otherwise.
 #include "convergence/partition.hpp"
 
 #include <algorithm>

@@ -476,7 +476,8 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
   }
 }
 
-// Where all workers read the present version, this is the mean of their parameters, which rounds less.
+// Where all workers read the present version, this is the mean of their parameters, which rounds
+// less.
 void Replay::step_along_differences(Pushes begin, Pushes end) {
   const std::int64_t version = versions_[static_cast<std::size_t>(begin->message)];
   const bool fresh =

@@ -1,5 +1,5 @@
-// A worker of the replay: its network, the batches that it takes, and the gradients that it pushes. Includes
-// LibTorch; private to the room.
+// A worker of the replay: its network, the batches that it takes, and the gradients that it pushes.
+// Includes LibTorch; private to the room.
 #pragma once
 
 #include <ATen/ATen.h>

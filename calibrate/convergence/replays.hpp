@@ -26,7 +26,8 @@ struct ReplaysOptions {
 // they are known. An interrupted study continues, and a repeated question is answered at once.
 class Replays {
  public:
-  // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is missing.
+  // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is
+  // missing.
   Replays(Location where, const ReplaysOptions& options);
 
   // Jobs that differ in the file of their schedule only, and not in its content, have one key.
@@ -35,8 +36,8 @@ class Replays {
   // To be learned by the next run(); -> its key.
   std::string ask(const ReplayJob& job);
 
-  // Throws ConfigError for data or a model that cannot be used, InterruptError after Ctrl-C, SIGTERM
-  // or SIGHUP.
+  // Throws ConfigError for data or a model that cannot be used, InterruptError after Ctrl-C,
+  // SIGTERM or SIGHUP.
   void run();
 
   // nullptr: its process failed.

@@ -26,8 +26,8 @@ namespace {
 // timed on unknown hosts and clocks.
 constexpr double row_sigma = 0.05, batch_12_sigma = 0.25;
 constexpr double robust_width = 2;  // rows further off than this many sigmas pull less and less
-// Kernels of one kind on one device count as this many independent rows, each with this sigma: their
-// errors are those of the law, not of the clock.
+// Kernels of one kind on one device count as this many independent rows, each with this sigma:
+// their errors are those of the law, not of the clock.
 constexpr double kernel_group_rows = 40, convolution_group_rows = 15;
 constexpr double kernel_sigma = 0.1;
 // Convolutions of the reference include host work (the "convolution gap"); by about this much it

@@ -5,8 +5,8 @@
 // layers' times therefore add up to the observed step exactly.
 //
 // On a GPU the host issues what the device does later. Device times are taken with the queue held
-// until the host is ahead, some dozens of layers at a time; what the host needs itself is timed in a
-// step without that.
+// until the host is ahead, some dozens of layers at a time; what the host needs itself is timed in
+// a step without that.
 #include "probes/layers.hpp"
 
 #include <ATen/ATen.h>
@@ -63,8 +63,8 @@ double disturbance_share(const CpuClocks& before, const CpuClocks& after) {
   return std::max(found.queued, found.stolen);
 }
 
-// Times stretches of a stream. On a GPU the queue is held before the first and wherever the host is to
-// get ahead again: what the holding takes belongs to no stretch.
+// Times stretches of a stream. On a GPU the queue is held before the first and wherever the host is
+// to get ahead again: what the holding takes belongs to no stretch.
 class StretchClock {
  public:
   explicit StretchClock(at::Device device) : clock_(device) {}
@@ -137,8 +137,8 @@ class Probe {
     }
   }
 
-  // Host seconds of one step's passes; what is on a CPU is done by then, what is on a GPU issued. A pass
-  // of more than about a thousand launches contains waits for the device.
+  // Host seconds of one step's passes; what is on a CPU is done by then, what is on a GPU issued. A
+  // pass of more than about a thousand launches contains waits for the device.
   void issue(LayerSamples& sample) {
     synchronize(device_);
     const double begin = host_seconds();

@@ -47,9 +47,9 @@ struct LayerProbeOptions {
   OptimizerSpec optimizer;
   std::uint64_t seed = 1;
   int warm_up = 2;  // steps before the first repetition
-  // Before each step, as a rank waits for messages in training. A core that was idle computes slower,
-  // and on CPUs others' memory has gone through the caches.
-  // The pause lasts as long as that takes at least.
+  // Before each step, as a rank waits for messages in training. A core that was idle computes
+  // slower, and on CPUs others' memory has gone through the caches. The pause lasts as long as that
+  // takes at least.
   double pause_seconds = 0;
   // After each repetition with all of them so far; true ends the measurement.
   std::function<bool(const std::vector<LayerSamples>&)> enough;

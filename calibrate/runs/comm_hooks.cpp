@@ -27,9 +27,9 @@ FuturePointer known(const at::Tensor& value) {
   return future;
 }
 
-// Ranks must start collectives of a group in one order. Each stage has a group of its own, whose thread
-// goes through the buckets in theirs: in one group, who comes first, a bucket's P or the next bucket, would
-// be chance.
+// Ranks must start collectives of a group in one order. Each stage has a group of its own, whose
+// thread goes through the buckets in theirs: in one group, who comes first, a bucket's P or the
+// next bucket, would be chance.
 class StagedHook final : public c10d::CommHookInterface {
  public:
   StagedHook(Group& group, const HookSettings& settings, std::uint64_t seed)

@@ -19,10 +19,10 @@ struct ImageSets {
 
 // The four files of MNIST, Fashion-MNIST and their likes in `folder`,
 // {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte ("The MNIST database of
-// handwritten digits", LeCun, Cortes, Burges, section "File formats"), or CIFAR-10's binary version,
-// data_batch_{1..5}.bin and test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"); each unpacked or as
-// .gz. Throws ConfigError, which names the file, when one is missing, is not of this format, is
-// longer or shorter than its header says, or has a label that is not below `classes`.
+// handwritten digits", LeCun, Cortes, Burges, section "File formats"), or CIFAR-10's binary
+// version, data_batch_{1..5}.bin and test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"); each
+// unpacked or as .gz. Throws ConfigError, which names the file, when one is missing, is not of this
+// format, is longer or shorter than its header says, or has a label that is not below `classes`.
 ImageSets read_image_folder(const std::string& folder, std::int64_t classes);
 
 // The data set `name`: "fashion-mnist" as in Debian's package, "synthetic", or a folder with the
@@ -47,8 +47,8 @@ class ShardOrder {
  public:
   // Needs `count` >= `ranks` * `batch`.
   ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch, std::uint64_t seed);
-  // A rank's own images, which no other rank takes: at least one. Fewer than a batch are taken more than
-  // once.
+  // A rank's own images, which no other rank takes: at least one. Fewer than a batch are taken more
+  // than once.
   ShardOrder(std::vector<std::int64_t> own, int rank, std::int64_t batch, std::uint64_t seed);
   std::vector<std::int64_t> indices(std::int64_t step);  // of the images of this rank's step
 

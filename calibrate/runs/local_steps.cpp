@@ -1,5 +1,6 @@
-// Ranks that step along each of their own batches, and meet now and then: DiLoCo (Douillard et al. 2023,
-// algorithm 1) over an all-reduce, federated averaging (McMahan et al. 2017, algorithm 1) over a server.
+// Ranks that step along each of their own batches, and meet now and then: DiLoCo (Douillard et al.
+// 2023, algorithm 1) over an all-reduce, federated averaging (McMahan et al. 2017, algorithm 1)
+// over a server.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

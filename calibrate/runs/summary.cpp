@@ -98,7 +98,8 @@ std::vector<double> in_rounds(const std::vector<double>& steps, int every) {
   return rounds;
 }
 
-// From the times at which a server had made its rounds: what each would take with all workers in it.
+// From the times at which a server had made its rounds: what each would take with all workers in
+// it.
 std::vector<double> of_drawn(const TrainOptions& options,
                              const std::vector<ServerUpdate>& updates) {
   std::vector<double> result;

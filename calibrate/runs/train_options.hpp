@@ -70,7 +70,8 @@ struct TrainOptions {
   bool reshard_after_forward = true;
   // ps-ssp
   int staleness_bound = 3;
-  // diloco, fedavg: steps of a rank between two exchanges. Their steps and warm-up are whole rounds of it.
+  // diloco, fedavg: steps of a rank between two exchanges. Their steps and warm-up are whole rounds
+  // of it.
   int every = 4;
   double outer_rate = 0.7, outer_momentum = 0.9;  // diloco
   double participants = 1;                        // fedavg: share of the ranks in a round
@@ -106,8 +107,8 @@ struct RankStep {
   double optimizer = 0;  // the update; push, wait and pull; or what ranks exchange now and then
   double loss = 0;
   bool skipped = false;  // the update, because gradients had infinities (loss scaling)
-  // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it does
-  // nothing else; 0 = not known.
+  // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it
+  // does nothing else; 0 = not known.
   double compute = 0;
 };
 

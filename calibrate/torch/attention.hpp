@@ -26,8 +26,9 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 // power of two, those of the next one: every second from the second on, then the others.
 at::Tensor alibi_biases(std::int64_t heads, std::int64_t keys, const at::TensorOptions& options);
 
-// T5's, (heads, tokens, tokens), from a table (buckets, heads): half of the buckets for distances one by
-// one, the rest logarithmic up to 128, all for both directions (Raffel et al. 2020, section 2.1).
+// T5's, (heads, tokens, tokens), from a table (buckets, heads): half of the buckets for distances
+// one by one, the rest logarithmic up to 128, all for both directions (Raffel et al. 2020, section
+// 2.1).
 at::Tensor relative_biases(const at::Tensor& table, std::int64_t tokens);
 
 // Rotates pairs of each head's features by angles that grow with the position (Su et al.,

@@ -10,7 +10,8 @@ std::int64_t missing(std::int64_t size, std::int64_t multiple) {
   return (multiple - size % multiple) % multiple;
 }
 
-// (samples, rows of windows, pixels, columns of windows, pixels, features) with the middle two swapped.
+// (samples, rows of windows, pixels, columns of windows, pixels, features) with the middle two
+// swapped.
 at::Tensor swapped(const at::Tensor& x, std::int64_t rows, std::int64_t second, std::int64_t third,
                    std::int64_t fourth) {
   return x.reshape({x.size(0), rows, second, third, fourth, x.size(-1)})

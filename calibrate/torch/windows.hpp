@@ -16,8 +16,8 @@ struct WindowRule {
 at::Tensor cut_windows(const at::Tensor& image, const WindowRule& rule);
 at::Tensor join_windows(const at::Tensor& windows, const WindowRule& rule, std::int64_t height,
                         std::int64_t width);
-// `packed`: query, key and value as cut_windows() leaves them; `table`: a bias for every distance and
-// head.
+// `packed`: query, key and value as cut_windows() leaves them; `table`: a bias for every distance
+// and head.
 at::Tensor attend_in_windows(const at::Tensor& packed, const at::Tensor& table,
                              const WindowRule& rule, std::int64_t heads);
 at::Tensor merge_patches(const at::Tensor& image);

@@ -312,8 +312,8 @@ class Asker {
     return rates;
   }
 
-  // The state that a job holds between two steps goes to the host's memory and comes from there; to another node
-  // it also goes through the network.
+  // The state that a job holds between two steps goes to the host's memory and comes from there; to
+  // another node it also goes through the network.
   std::map<int, Stops> stops_of(Scenario scenario, const std::set<int>& counts) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     scenario.gpus.assign(counts.begin(), counts.end());

@@ -48,7 +48,8 @@ struct FieldSpec {
   std::size_t min_items = 0;
   std::size_t max_items = 100'000;
   bool or_empty = false;  // none at all is fine, too
-  // A list of one element may be written as that element alone, a map as the value of its first field.
+  // A list of one element may be written as that element alone, a map as the value of its first
+  // field.
   bool single = false;
   // A list of values asks for as many alternatives (scenario/alternatives.hpp); one is read here.
   bool several = false;

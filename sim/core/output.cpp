@@ -48,7 +48,8 @@ bool can_be_replaced(const struct stat& file) {
          !is_an_output(file);
 }
 
-// An empty file beside `path`, with the permissions of `before` if there is one; "" if none can be made.
+// An empty file beside `path`, with the permissions of `before` if there is one; "" if none can be
+// made.
 std::string make_draft(const std::string& path, const struct stat* before) {
   const std::filesystem::path beside = std::filesystem::path(path).parent_path();
   const mode_t mode = before != nullptr ? before->st_mode & 07777 : 0666;

@@ -16,8 +16,8 @@ class Channel {
   Channel(RankGroup& from, RankGroup& to, Communicator& carrier)
       : from_(from), to_(to), carrier_(carrier) {}
 
-  // Both return the arrival: of the sender's next message, and of the receiver's. `after`: of the sender;
-  // the message leaves when its host has come this far as well.
+  // Both return the arrival: of the sender's next message, and of the receiver's. `after`: of the
+  // sender; the message leaves when its host has come this far as well.
   Event send(const TransferSpec& spec, const Event& after);
   Event receive();
 

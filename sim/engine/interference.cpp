@@ -84,8 +84,8 @@ void Interference::look_from(double time) {
   }
 }
 
-// `next`: of every communicator, a collective that is not after the first that is not over; moved on
-// to that one.
+// `next`: of every communicator, a collective that is not after the first that is not over; moved
+// on to that one.
 Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
                                       std::size_t* next) {
   Moment moment;

@@ -17,8 +17,8 @@
 namespace lockstep {
 
 // A piecewise linear function: constant + rate * (position - origin) + the sum over its bends of
-// their rate * max(position - origin, at). Positions count from an origin close by, or large numbers
-// would cancel.
+// their rate * max(position - origin, at). Positions count from an origin close by, or large
+// numbers would cancel.
 struct Curve {
   struct Bend {
     double at = 0;

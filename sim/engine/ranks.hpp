@@ -85,12 +85,12 @@ class Event {
 };
 
 // An ordered queue of collectives over all lanes, one at a time (facts 10, 11). With several groups
-// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane arrives
-// and its own previous collective has ended, and slows down the compute of its own lanes alone. A
-// transfer that meets no other on its links takes latency + bytes / lone rate in every group. One
-// that may meet others goes over the network once, when the last group starts, which sets the pace
-// of the job, and takes the same seconds in the other groups. `uses` count the traffic of all groups
-// together. Made by RankGroup::add_communicator, owned by the world.
+// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane
+// arrives and its own previous collective has ended, and slows down the compute of its own lanes
+// alone. A transfer that meets no other on its links takes latency + bytes / lone rate in every
+// group. One that may meet others goes over the network once, when the last group starts, which
+// sets the pace of the job, and takes the same seconds in the other groups. `uses` count the
+// traffic of all groups together. Made by RankGroup::add_communicator, owned by the world.
 class Communicator;
 
 // A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the
@@ -177,7 +177,8 @@ class RankGroup {
   // The compute stream's present position. With `of` (a list of lanes for each lane; must outlive
   // the run), the latest position among those lanes.
   Event record(const std::vector<std::vector<int>>& of = {});
-  // An event at this time in every lane; a compute stream that waits for it books the gap as `cause`.
+  // An event at this time in every lane; a compute stream that waits for it books the gap as
+  // `cause`.
   static Event happened(double time, WaitCause cause);
   // Completes `event` when the compute stream reaches this point and the host has issued it.
   void post(const Event& event);

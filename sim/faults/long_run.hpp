@@ -85,7 +85,8 @@ LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
 // is Young's sqrt(2 write M), 1974). No failures (infinity) = no checkpoints (infinity).
 double best_checkpoint_period(double write_seconds, double mean_time_between_failures);
 
-// Plays plan.faults.runs runs, and more as plan.faults.until asks for. The figures of checkpoints and the price are left to the caller.
+// Plays plan.faults.runs runs, and more as plan.faults.until asks for. The figures of checkpoints
+// and the price are left to the caller.
 RunWithFailures play_all(const LongRun& plan, std::uint64_t seed);
 
 }  // namespace lockstep

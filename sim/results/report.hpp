@@ -30,7 +30,8 @@ struct MemoryCurve {
   std::string strategy;
   int gpus = 1;
   std::vector<Moment> moments;
-  // Live tensors at the peak: the largest by name, the rest together; their sum is the allocated peak.
+  // Live tensors at the peak: the largest by name, the rest together; their sum is the allocated
+  // peak.
   struct Tensors {
     std::string name;  // "output of layer1.0.conv2"
     std::string kind;  // "activations"
@@ -50,7 +51,8 @@ struct ReportChapter {
   std::string inputs;                             // the scenario file as it stands
 };
 
-// The comparison that the page begins with. Every answered alternative has a chapter, in this order.
+// The comparison that the page begins with. Every answered alternative has a chapter, in this
+// order.
 struct ReportAlternatives {
   AlternativesRecord answered;
   std::vector<RefusedAlternative> refused;

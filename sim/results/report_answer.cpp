@@ -14,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Seconds that points are compared by: the whole run where its length is known, otherwise one sample.
+// Seconds that points are compared by: the whole run where its length is known, otherwise one
+// sample.
 double cost_in_time(const Prediction& p) {
   return p.total_seconds > 0 ? p.total_seconds : 1 / p.samples_per_second;
 }

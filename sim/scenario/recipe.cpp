@@ -12,14 +12,15 @@ namespace {
 
 using Settings = std::vector<RecipeSetting>;
 
-// The training loops of PyTorch's own examples, which set nothing: TF32 in convolutions only, and the
-// foreach form of the optimizer, for parameters on a GPU.
+// The training loops of PyTorch's own examples, which set nothing: TF32 in convolutions only, and
+// the foreach form of the optimizer, for parameters on a GPU.
 const Settings pytorch{
     {"precision", "torch-fp32"},
     {"optimizer.implementation", "foreach"},
 };
-// pytorch/torchtitan: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing by `op`) and
-// the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW, decay 0.1).
+// pytorch/torchtitan: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing by `op`)
+// and the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW, decay
+// 0.1).
 const Settings torchtitan{
     {"precision", "amp-bf16"},
     {"optimizer.name", "adamw"},
@@ -65,8 +66,9 @@ const Settings megatron{
     {"parallel.pipeline.transfers", "host"},
     {"parallel.pipeline.keep_outputs", "false"},
 };
-// Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl transformer_engine), whose
-// attention is cuDNN's on Hopper, and fuses gated activations, rotary embeddings and dropouts with their sums.
+// Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl
+// transformer_engine), whose attention is cuDNN's on Hopper, and fuses gated activations, rotary
+// embeddings and dropouts with their sums.
 Settings megatron_2024() {
   Settings settings = megatron;
   std::erase_if(settings, [](const RecipeSetting& s) { return s.field == "framework.name"; });
@@ -90,8 +92,8 @@ const Settings nanotron{
     {"parallel.tensor.copies", "false"},
     {"parallel.pipeline.transfers", "host"},
 };
-// deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets of
-// 5e8 elements, no overlap at stages 1 and 2); its own fused Adam.
+// deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets
+// of 5e8 elements, no overlap at stages 1 and 2); its own fused Adam.
 const Settings deepspeed{
     {"precision", "master-bf16"},
     {"optimizer.name", "adamw"},

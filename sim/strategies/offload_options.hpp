@@ -15,7 +15,8 @@ template <>
 struct EnumNames<OffloadTier> {
   static constexpr std::array names{"device", "host", "nvme"};
 };
-// Code of the update on the host: DeepSpeed's CPU Adam is one pass, torch.optim one pass per operation.
+// Code of the update on the host: DeepSpeed's CPU Adam is one pass, torch.optim one pass per
+// operation.
 enum class HostUpdateCode { fused, separate };
 template <>
 struct EnumNames<HostUpdateCode> {

@@ -56,8 +56,8 @@ struct Job : PricedStep {
   Machine machine;
   Mesh mesh;
   int accumulation = 1;  // micro-batches per optimizer step
-  // The token slices of a micro-batch in the order of the tokens (TeraPipe: Li et al. 2021); empty = the step
-  // is computed as a whole.
+  // The token slices of a micro-batch in the order of the tokens (TeraPipe: Li et al. 2021); empty
+  // = the step is computed as a whole.
   std::vector<PricedStep> slices{};
   ParallelOptions parallel;  // how a replica of the model is spread over GPUs
   OptimizerSpec optimizer;

@@ -48,7 +48,8 @@ Held held_by(const Point& point, const StrategyOptions& strategy) {
   return {element + state, element + state, element, element};
 }
 
-// The fewest micro-batches that wait for their backward at a rank's fullest moment, of all its chunks.
+// The fewest micro-batches that wait for their backward at a rank's fullest moment, of all its
+// chunks.
 std::vector<int> fewest_in_flight(PipelineSchedule schedule, const PipelineShape& shape) {
   if (shape.stages == 1) return {1};
   std::vector<int> counts;

@@ -209,7 +209,8 @@ class Import {
     return false;
   }
 
-  // accelerate reads its section for DeepSpeed in trainings of that kind only, and no keys beside a file.
+  // accelerate reads its section for DeepSpeed in trainings of that kind only, and no keys beside a
+  // file.
   bool is_idle(const Fact& fact) {
     if (!fact.key.starts_with("deepspeed_config.")) return false;
     if (facts_.word("accelerate.kind", "") != "deepspeed") return true;
@@ -268,7 +269,8 @@ class Import {
                                  "name it beside this one"});
   }
 
-  // Below the config's folder, a folder above it inside the working directory, or the working directory.
+  // Below the config's folder, a folder above it inside the working directory, or the working
+  // directory.
   static std::string located(const Fact& fact) {
     std::error_code error;
     const fs::path wanted(fact.value);

@@ -7,11 +7,11 @@
 // (`zero.bucket_size`), from which state_scenario() writes the scenario's fields.
 //
 // Facts of all formats: model, model.* (sizes), sequence, gpus, nodes, gpus_per_node, micro,
-// accumulation, global, per_gpu, steps, tokens, samples, epochs, precision, mixed, weights, optimizer,
-// weight_decay, momentum, clip, checkpointing, recompute, attention, tensor, context, ulysses, expert,
-// stages, schedule, chunks, dp.replicate, dp.shard, dp.ranks, kind, strategy, and below `ddp.`,
-// `fsdp.`, `zero.` the options of that strategy. `refused.*` and `approximated.*` hold reasons at the
-// key that they are about.
+// accumulation, global, per_gpu, steps, tokens, samples, epochs, precision, mixed, weights,
+// optimizer, weight_decay, momentum, clip, checkpointing, recompute, attention, tensor, context,
+// ulysses, expert, stages, schedule, chunks, dp.replicate, dp.shard, dp.ranks, kind, strategy, and
+// below `ddp.`, `fsdp.`, `zero.` the options of that strategy. `refused.*` and `approximated.*`
+// hold reasons at the key that they are about.
 #pragma once
 
 #include <string>
@@ -47,7 +47,8 @@ void interpret_lightning(Interpreted& run);
 void interpret_litgpt(Interpreted& run);
 void interpret_megatron(Interpreted& run);
 
-// `lora.*` and `quantized.*` as the scenario's `adapters` and `frozen`; reads `strategy`, sets `precision`.
+// `lora.*` and `quantized.*` as the scenario's `adapters` and `frozen`; reads `strategy`, sets
+// `precision`.
 void interpret_adapters(Interpreted& run);
 // `optimizer` as any program spells it, as the scenario's name and implementation.
 void interpret_optimizer(Interpreted& run);

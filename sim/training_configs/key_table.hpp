@@ -16,10 +16,10 @@
 //       unless: [false]                   # with these values the key has no effect
 //   approximated: ...                     # the same for keys that are priced as something else
 //
-// In patterns `*` is any one part, `**` any rest, `a*` any part that begins with a; a last `*` covers what
-// is below, too. `words`
-// translates values, without regard to case ("*" = all others): "" = as if the key were absent,
-// "!reason" = refused, "~reason" = approximated. Keys with a part that begins with _ are comments.
+// In patterns `*` is any one part, `**` any rest, `a*` any part that begins with a; a last `*`
+// covers what is below, too. `words` translates values, without regard to case ("*" = all others):
+// "" = as if the key were absent, "!reason" = refused, "~reason" = approximated. Keys with a part
+// that begins with _ are comments.
 #pragma once
 
 #include <string>

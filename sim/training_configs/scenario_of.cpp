@@ -1,4 +1,5 @@
-// Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats share.
+// Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats
+// share.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -279,7 +279,8 @@ class Evaluation {
     }
   }
 
-  // `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may begin a statement with more words.
+  // `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may begin a statement with
+  // more words.
   void conditional(std::size_t begin, std::size_t end) {
     std::size_t i = begin;
     int depth = 0;

@@ -23,7 +23,8 @@ struct LaunchScript {
   std::vector<std::string> notes;                // branches that could not be decided
 };
 
-// Evaluates assignments, arrays, defaults, arithmetic, tests and the first round of loops. Throws ConfigError.
+// Evaluates assignments, arrays, defaults, arithmetic, tests and the first round of loops. Throws
+// ConfigError.
 LaunchScript launch_script(const std::string& text, const std::string& path);
 
 // The command's options as a map: `--micro-batch-size 4` is micro_batch_size: 4, a switch is true.

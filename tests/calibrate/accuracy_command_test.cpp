@@ -30,7 +30,8 @@ strategies:
   - parameter_server: {consistency: async}
 convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, target: 50%)";
 
-  // Keeps what it learns to itself where `keeps` says so, with all others that do not where it does not.
+  // Keeps what it learns to itself where `keeps` says so, with all others that do not where it does
+  // not.
   enum class Keeps { for_itself, for_others };
   explicit Study(const std::string& more = "}\n", Keeps keeps = Keeps::for_others)
       : more_(more), keeps_(keeps) {}
@@ -138,8 +139,8 @@ TEST(Accuracy, IsSaidInATableAndASentence) {
                                             HasSubstr("No point reaches 50.0 % with every seed.")));
 }
 
-// The page's scripts draw accuracy over time and against time and price (.ci/nightly pages): what they need
-// is in its data.
+// The page's scripts draw accuracy over time and against time and price (.ci/nightly pages): what
+// they need is in its data.
 TEST(Accuracy, IsInThePagesDataWithTimeAndPrice) {
   Study study;
   const std::string page = study.page();
@@ -228,8 +229,8 @@ TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   EXPECT_EQ(study.kept(), 18u);
 }
 
-// Ranks in step, too: every hook and every option of it is a training of its own, but what sends the
-// same gradients in other messages.
+// Ranks in step, too: every hook and every option of it is a training of its own, but what sends
+// the same gradients in other messages.
 TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   const std::vector<std::string> others{
       "comm_hook: fp16-compress",
@@ -336,7 +337,8 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   const std::string answer = first.out();
   EXPECT_THAT(answer, HasSubstr("  accuracy\n"));
   EXPECT_THAT(answer, HasSubstr("memory and accuracy at once"));
-  // Two seeds each of two GPUs that step together, of these with gradients in fp16, and of the asynchronous server.
+  // Two seeds each of two GPUs that step together, of these with gradients in fp16, and of the
+  // asynchronous server.
   const std::size_t kept = study.kept();
   EXPECT_EQ(kept, 6u);
   Command& again = study.run("--min-accuracy 15%", "", "recommend");

@@ -195,8 +195,8 @@ TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
   }
 }
 
-// The measuring half is a script that notes in `calls` what `note` says of its words, and answers with
-// what `train` printed. It begins when the folder has a profile.
+// The measuring half is a script that notes in `calls` what `note` says of its words, and answers
+// with what `train` printed. It begins when the folder has a profile.
 std::string noting_half(const std::string& note, const Command& train) {
   return fmt::format(
       "until test -f kept/profile.yaml; do sleep 0.01; done;"

@@ -138,8 +138,8 @@ TEST(LayersDigest, WorkspacesAreConvolutions) {
   EXPECT_EQ(convolutions, 2);  // of LeNet-5
 }
 
-// A machine that gets slower and slower, steps that take longer when they come first, and one that was
-// interrupted.
+// A machine that gets slower and slower, steps that take longer when they come first, and one that
+// was interrupted.
 TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   std::vector<std::pair<double, double>> speeds;
   for (int i = 0; i < 40; ++i) speeds.emplace_back((1 + 0.01 * i) * (1 + 0.1 * (i % 2)), 1);

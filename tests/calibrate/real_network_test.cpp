@@ -194,8 +194,8 @@ TEST(RealNetwork, ReadsAlibi) {
   EXPECT_NE(loss_with(1), loss_with(0));
 }
 
-// torch.amp.GradScaler: half after infinities, twice after 2000 updates without.
-// A loss of half-precision logits is computed in their precision, unless the model makes fp32 of them.
+// torch.amp.GradScaler: half after infinities, twice after 2000 updates without. A loss of
+// half-precision logits is computed in their precision, unless the model makes fp32 of them.
 TEST(RealNetwork, MakesFp32OfLogitsWhereTheModelSaysSo) {
   for (const bool upcast : {false, true}) {
     StepOptions options;

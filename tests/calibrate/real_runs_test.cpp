@@ -57,8 +57,8 @@ double least_of_steps(const RankReport& report, What what) {
 
 const Words short_steps{"--model", "lenet5", "--batch", "8", "--steps", "60"};
 
-// Against the CPU time of the same step, because the cores of a shared machine differ by half now and
-// then, and so do the steps of one core; in the step that other processes disturbed least.
+// Against the CPU time of the same step, because the cores of a shared machine differ by half now
+// and then, and so do the steps of one core; in the step that other processes disturbed least.
 TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:2", "--strategy", "ps-sync"}, 3);
   const auto of_compute = [&](int rank) {

@@ -407,8 +407,8 @@ TEST(Replay, GossipOfOneWorkerIsSequential) {
   }
 }
 
-// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x, applied to W x. The same with the
-// mean after the step.
+// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x, applied to W x. The
+// same with the mean after the step.
 TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
   constexpr double rate = 0.1;
   const std::vector<std::vector<std::size_t>> ring{{0, 3, 1}, {1, 0, 2}, {2, 1, 3}, {3, 2, 0}};
@@ -443,8 +443,8 @@ TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
   EXPECT_GT(std::abs(seen[0] / seen[1] - 1), 1e-5);
 }
 
-// AD-PSGD (Lian et al. 2018, algorithm 1): worker 1 takes no step while worker 0 takes two, between which
-// they average; its gradient is of what it had read before.
+// AD-PSGD (Lian et al. 2018, algorithm 1): worker 1 takes no step while worker 0 takes two, between
+// which they average; its gradient is of what it had read before.
 TEST(Replay, GossipInPairsKeepsNoStep) {
   constexpr double rate = 0.1;
   Apart all(2);

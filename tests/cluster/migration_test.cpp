@@ -76,7 +76,8 @@ RC_GTEST_PROP(Migration, WithoutMovesItIsBackfill, ()) {
   }
 }
 
-// As long as the schedulers know how long jobs take, moves shorten what the first in line waits for.
+// As long as the schedulers know how long jobs take, moves shorten what the first in line waits
+// for.
 RC_GTEST_PROP(Migration, TheFirstInLineStartsNoLaterThanPromised, ()) {
   std::vector<ClusterJob> jobs;
   double now = 0;

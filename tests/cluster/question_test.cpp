@@ -164,7 +164,8 @@ TEST(Cluster, ALateJobHasATurnUnderTimeSlicing) {
   EXPECT_THAT(text, Not(HasSubstr("migrations")));
 }
 
-// Its parameters (SGD keeps no more), in and out over a GPU's link; to another node also over the NIC.
+// Its parameters (SGD keeps no more), in and out over a GPU's link; to another node also over the
+// NIC.
 TEST(Cluster, StopsFollowFromTheStateAndTheLinks) {
   const auto jobs = [](const std::string& stops) {
     std::string text = file_text(two_jobs, "policies: [time_slicing, migration]\n");

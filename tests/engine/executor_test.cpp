@@ -318,8 +318,8 @@ TEST(Executors, CancelProgramsWhoseTurnHasCome) {
   expect_notes(seen, {90, 2, 6, 3, 6, 4, 6, 5, 12});
 }
 
-// A place that was not used again would hold a fiber, 64 bytes at least. Sanitizers' allocators count
-// nothing here.
+// A place that was not used again would hold a fiber, 64 bytes at least. Sanitizers' allocators
+// count nothing here.
 TEST(Loop, APlaceThatIsFreeIsTheNextProgramsPlace) {
   constexpr int programs = 20000;
   const std::unique_ptr<Executor> world = make_executor(Engine::loop);

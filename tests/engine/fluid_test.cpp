@@ -144,7 +144,8 @@ TEST(FluidNetwork, LinkIsBusyWhileItCarries) {
   EXPECT_DOUBLE_EQ(network.busy_seconds(other, 90), 5);
 }
 
-// 0.1 + 0.2 is more than 0.3 to a computer, and of two that end together the first one is told first.
+// 0.1 + 0.2 is more than 0.3 to a computer, and of two that end together the first one is told
+// first.
 TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   FluidNetwork network;
   const int a = network.add_route({network.add_link(1)});

@@ -1,5 +1,5 @@
-// Is an observer told everything that happens, by name, so that nothing overlaps and every second of
-// the step is there; the same on both executors; and nothing changes because somebody listens?
+// Is an observer told everything that happens, by name, so that nothing overlaps and every second
+// of the step is there; the same on both executors; and nothing changes because somebody listens?
 #include "engine/observer.hpp"
 
 #include <gtest/gtest.h>

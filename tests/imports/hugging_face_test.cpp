@@ -66,9 +66,9 @@ TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
   EXPECT_EQ(ours.layers.size(), theirs.layers.size());
 }
 
-// Counts of the classes with a head, as on the model hub. BERT's is that of the encoder with pooler,
-// 109,482,240, less the pooler (768 x 769) and with the masked-language-model head: as many for the
-// transform, a layer norm (2 x 768) and the decoder's bias (30,522).
+// Counts of the classes with a head, as on the model hub. BERT's is that of the encoder with
+// pooler, 109,482,240, less the pooler (768 x 769) and with the masked-language-model head: as many
+// for the transform, a layer norm (2 x 768) and the decoder's bias (30,522).
 INSTANTIATE_TEST_SUITE_P(
     HuggingFace, PublishedModels,
     testing::Values(Published{"llama2_7b", "llama2-7b", 6738415616},

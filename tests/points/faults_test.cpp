@@ -246,8 +246,9 @@ TEST(Faults, WhatIsLeftGoesOnAsFastAsItIsSimulated) {
   EXPECT_EQ(ddp.waiting, 0);
 }
 
-// Four nodes hold two replicas of a model on two nodes each: who loses a node loses a replica, and the other one
-// goes on, with half of the samples per second. Nothing is reduced between the two, so that a step takes as long.
+// Four nodes hold two replicas of a model on two nodes each: who loses a node loses a replica, and
+// the other one goes on, with half of the samples per second. Nothing is reduced between the two,
+// so that a step takes as long.
 TEST(Faults, ALostNodeTakesItsReplicaWithIt) {
   const std::string job =
       "model: gpt\nmodel_parameters: {layers: 8, hidden: 512, heads: 8, sequence: 256, vocabulary: "

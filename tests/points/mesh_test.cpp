@@ -1,4 +1,5 @@
-// Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their place?
+// Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their
+// place?
 #include <numeric>
 
 #include "scenario/alternatives.hpp"
@@ -43,7 +44,8 @@ TEST(Mesh, SharesTheModelsArithmetic) {
   }
 }
 
-// Fewer GPUs than one replica needs have one number as advice, and the same misfit of all strategies is told once.
+// Fewer GPUs than one replica needs have one number as advice, and the same misfit of all
+// strategies is told once.
 TEST(Mesh, AMisfitIsToldOnceWithWhatFits) {
   const std::string few = refusal([] {
     points_of("gpus: 8\nparallel: {tensor: 4, pipeline: 4}\nstrategies: [ddp, fsdp, zero]\n");

@@ -71,8 +71,8 @@ TEST(Predict, ABeginningCountsOnce) {
   EXPECT_DOUBLE_EQ(total("time: 100 s").step_seconds, 0.2);
 }
 
-// A controller needs a few rounds until it lets go of a worker that is always slow. A whole run pays for
-// them once; a switch comes at a share of the run, however long that is.
+// A controller needs a few rounds until it lets go of a worker that is always slow. A whole run
+// pays for them once; a switch comes at a share of the run, however long that is.
 TEST(Predict, AWholeRunIsNotAllBeginning) {
   const auto later = [](const std::string& rule) {
     const Scenario s = scenario_of(

@@ -83,8 +83,9 @@ TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
     }
     return 0.0;
   };
-  // Four micro-batches, 8 blocks: two all-reduces forward and two backward in each, one of the embedding and one
-  // back from the head, of 4 samples of 1024 x 1024 numbers of 2 bytes; the loss has small ones besides.
+  // Four micro-batches, 8 blocks: two all-reduces forward and two backward in each, one of the
+  // embedding and one back from the head, of 4 samples of 1024 x 1024 numbers of 2 bytes; the loss
+  // has small ones besides.
   std::string pure = wide;
   pure.replace(pure.find("amp-bf16"), 8, "pure-bf16");
   const Point point = expand(scenario_of(pure)).front();
@@ -101,7 +102,8 @@ TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
   EXPECT_NEAR(priced(doubled), 2 * priced(wide), 0.02 * priced(doubled));  // as rounded in the text
 }
 
-// The bubble of p equal stages, v chunks on each and m micro-batches: (p - 1) / (m v + p - 1) of the step.
+// The bubble of p equal stages, v chunks on each and m micro-batches: (p - 1) / (m v + p - 1) of
+// the step.
 TEST(Remarks, TooFewMicroBatchesNameTheBubble) {
   const auto remarks_of = [](int micro_batches, const std::string& pipeline) {
     return warnings(gpt + "gpus: 4\nbatch: {micro: 1, accumulation: " +

@@ -1,4 +1,5 @@
-// Lists where one value belongs: which alternatives they make, how these are sorted, and what is wrong.
+// Lists where one value belongs: which alternatives they make, how these are sorted, and what is
+// wrong.
 #include "scenario/alternatives.hpp"
 
 #include <algorithm>
@@ -225,7 +226,8 @@ TEST(Alternatives, ShippedFilesRunAndAllRenderingsHaveAllRows) {
   EXPECT_GT(files, 0);
 }
 
-// Where not even one sample a GPU fits, the answer is how many GPUs it takes, and that number is true.
+// Where not even one sample a GPU fits, the answer is how many GPUs it takes, and that number is
+// true.
 TEST(Alternatives, NothingFitsUntilThereAreEnoughGpus) {
   const std::string text =
       "name: test\nmodel: gpt\nmodel_parameters: {layers: 96, hidden: 12288, heads: 96}\n"

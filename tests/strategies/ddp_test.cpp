@@ -175,8 +175,8 @@ TEST(Ddp, BroadcastsBuffersBeforeForward) {  // fact 15
   EXPECT_LT(relative(simulate(job, off).step, without), near);
 }
 
-// A batch norm over all ranks: nothing of the network runs while its statistics are gathered (forward)
-// and its sums reduced (backward), in every micro-batch.
+// A batch norm over all ranks: nothing of the network runs while its statistics are gathered
+// (forward) and its sums reduced (backward), in every micro-batch.
 TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
   for (const int accumulation : {1, 3}) {
     Job job = toy_job(4, 10e6, 8, free_copies());

@@ -27,8 +27,9 @@ FsdpLayout layout_of(const TrainingStep& step, const Case& asked) {
   return layout;
 }
 
-// "+0" unshard, "=0" the same of what is there, "!" before it: the host waits; "0" use, "-0" reshard,
-// "R0" reduce, "K0" keep, "A0" accumulate; joins are left out. A bar between forward and backward.
+// "+0" unshard, "=0" the same of what is there, "!" before it: the host waits; "0" use, "-0"
+// reshard, "R0" reduce, "K0" keep, "A0" accumulate; joins are left out. A bar between forward and
+// backward.
 std::string text(FsdpOrder::Actions actions) {
   std::string text;
   for (const FsdpAction& action : actions) {

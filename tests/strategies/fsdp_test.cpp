@@ -225,8 +225,8 @@ TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   expect_close(numbers[1], 2 * model);
 }
 
-// Gathers and reductions meet those between replicas on links that carry flows; SimGrid carries them
-// while they are few.
+// Gathers and reductions meet those between replicas on links that carry flows; SimGrid carries
+// them while they are few.
 TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   const auto engine = [](Sharding sharding, NetworkKind network, int steps) {
     Toy toy = large();
@@ -248,7 +248,8 @@ TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   EXPECT_EQ(engine(Sharding::full_shard, NetworkKind::flow, 3), Engine::loop);
 }
 
-// Steps that are all alike are few whatever their number: the first that agree stand for the others.
+// Steps that are all alike are few whatever their number: the first that agree stand for the
+// others.
 TEST(FsdpGroups, AreCarriedBySimGridAsLongAsStepsAreAlike) {
   const auto engine = [](const Stragglers& stragglers) {
     Toy toy = large();

@@ -105,7 +105,8 @@ TEST(CommHooks, PayBelowTheThresholdBandwidth) {
   }
 }
 
-// With buckets that travel during backward, too: at a higher rate a hook that sends less saves no more.
+// With buckets that travel during backward, too: at a higher rate a hook that sends less saves no
+// more.
 TEST(CommHooks, SaveNoMoreOnAFasterNetwork) {
   for (const Closed& closed : closed_forms()) {
     if (std::holds_alternative<QsgdHook>(closed.hook)) continue;

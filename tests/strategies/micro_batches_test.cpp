@@ -193,8 +193,8 @@ TEST(ManyMicroBatches, LeaveTheHostTheLeadThatItHasGained) {
   expect_the_same(job, DdpOptions{}, "with one");
 }
 
-// The loader has two batches ready when the update is issued. It is slower than the host, 2.4 ms, and
-// faster than the device: micro-batches look steady until the host has caught up with it.
+// The loader has two batches ready when the update is issued. It is slower than the host, 2.4 ms,
+// and faster than the device: micro-batches look steady until the host has caught up with it.
 TEST(ManyMicroBatches, AreNotAlikeWhileTheHostCatchesUpWithALoader) {
   Job job = many_micro_batches(1);
   job.costs = std::make_shared<ManyLaunches>(1);

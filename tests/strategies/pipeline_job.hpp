@@ -7,8 +7,8 @@
 
 namespace lockstep::testing {
 
-// Layers whose backward is half gradients of inputs and half of weights; long enough that what hosts take
-// is nothing beside them.
+// Layers whose backward is half gradients of inputs and half of weights; long enough that what
+// hosts take is nothing beside them.
 class StageCosts : public ToyCosts {
  public:
   StageCosts() {

@@ -294,10 +294,10 @@ TEST(BothExecutors, BeginAsynchronousRunsAlike) {
   }
 }
 
-// Rounding grows by a factor of some three in every step of all workers: what differs in the last bit
-// at the first update differs by 1e-9 s after 300, and then in everything. The p90 of 10 runs of 100
-// steps moves by 1 % (one sigma) with the 13th digit of the bandwidth, on either executor; of what is
-// played here 2 % are three sigma of the ratio.
+// Rounding grows by a factor of some three in every step of all workers: what differs in the last
+// bit at the first update differs by 1e-9 s after 300, and then in everything. The p90 of 10 runs
+// of 100 steps moves by 1 % (one sigma) with the 13th digit of the bandwidth, on either executor;
+// of what is played here 2 % are three sigma of the ratio.
 TEST(BothExecutors, FindTheSameStatisticsOfAsynchronousRuns) {
   const int steps = 300, workers = 16, seeds = 16;
   double time_ratio = 0, p90_ratio = 0, staleness_ratio = 0;

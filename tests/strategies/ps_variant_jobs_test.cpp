@@ -33,9 +33,9 @@ StrategyResult alone(const ParameterServerOptions& options) {
   return ParameterServer(options).simulate(job);
 }
 
-// EASGD: the worker updates its own weights in every batch; in every tau-th both sets of weights meet
-// on the server (four streams of M bytes), and what comes back moves the worker (three), while the
-// host issues the first layers.
+// EASGD: the worker updates its own weights in every batch; in every tau-th both sets of weights
+// meet on the server (four streams of M bytes), and what comes back moves the worker (three), while
+// the host issues the first layers.
 TEST(ElasticAveraging, AStepIsOwnUpdatesAndAShareOfAnExchange) {
   for (const int every : {1, 2, 5}) {
     ParameterServerOptions options;

@@ -33,7 +33,8 @@ std::map<std::string, double> seconds_on_one_gpu(const std::string& file) {
   return seconds;
 }
 
-// How far off each model is at 224 pixels is a row of `lockstep validate`; no other size comes closer.
+// How far off each model is at 224 pixels is a row of `lockstep validate`; no other size comes
+// closer.
 TEST(Study, DdpOnOneGpuIs224PixelsInMixedPrecision) {
   for (const auto& model : cnns) {
     Scenario scenario = shipped("ovi2026/" + model);

@@ -1,5 +1,5 @@
-// Is a timeline a trace as PyTorch's profiler writes it, does it hold every second of the step under
-// the layers' names, and is it the same on both executors? Golden file: run with
+// Is a timeline a trace as PyTorch's profiler writes it, does it hold every second of the step
+// under the layers' names, and is it the same on both executors? Golden file: run with
 // LOCKSTEP_WRITE_GOLDEN=1 to write it anew, and read the difference.
 #include "timeline/timeline.hpp"
 

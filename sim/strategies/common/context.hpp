@@ -1,6 +1,6 @@
-// A job in a world of its own: its stages with their ranks and links, and the parts of the model that they
-// hold. Without a pipeline there is one stage with one part. A strategy prices its hooks with a part's
-// context, and acts on it while the training loop runs.
+// A job in a world of its own: its stages with their ranks and links, and the parts of the model
+// that they hold. Without a pipeline there is one stage with one part. A strategy prices its hooks
+// with a part's context, and acts on it while the training loop runs.
 #pragma once
 
 #include <deque>

@@ -86,8 +86,8 @@ bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
   return runs;
 }
 
-// Backward of all layers, in which the weights' gradients of products may wait until the exchange of
-// their input's gradient has started.
+// Backward of all layers, in which the weights' gradients of products may wait until the exchange
+// of their input's gradient has started.
 class BackwardPass {
  public:
   explicit BackwardPass(const std::vector<LayerCost>& layers)

@@ -49,8 +49,9 @@ double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::siz
   return sum / static_cast<double>(period);
 }
 
-// Whether stages, and their hosts, keep the pace of the latest period. After a long first step some live on a
-// lead for a while: devices on that of their host, stages on that of the stages beside them.
+// Whether stages, and their hosts, keep the pace of the latest period. After a long first step some
+// live on a lead for a while: devices on that of their host, stages on that of the stages beside
+// them.
 bool all_keep_pace(const TrainingWorld& training, double step, std::size_t period) {
   for (const StageRanks& stage : training.stages) {
     const std::vector<StepRecord>& steps = stage.ranks.steps();
@@ -135,8 +136,8 @@ class JobSteps {
   std::vector<StepRecord> steps_;
 };
 
-// One step of one stage after the other is issued. Until the step is worked out, where the stage waits for
-// others: else they would be asked for no more than the step before.
+// One step of one stage after the other is issued. Until the step is worked out, where the stage
+// waits for others: else they would be asked for no more than the step before.
 class StageDriver {
  public:
   StageDriver(TrainingWorld& world, std::size_t stage) : ranks_(world.stages[stage].ranks) {}
@@ -415,7 +416,8 @@ void run_steps(TrainingWorld& training, int period,
 
 namespace {
 
-// The rank's steps from `from` on, `times` times, as the mean step of all: it may make none in the time.
+// The rank's steps from `from` on, `times` times, as the mean step of all: it may make none in the
+// time.
 void add_rank(const RankGroup& ranks, std::size_t from, double step, int rank, int all,
               StrategyResult& result) {
   RankTimes& times = result.ranks.emplace_back();

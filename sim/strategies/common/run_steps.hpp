@@ -64,11 +64,11 @@ bool one_thread(const Job& job);
 // alike.
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady);
 
-// Spawns the driver of the stages, whose programs are `one_step(stage, 0)`, `one_step(stage, 1)`, ...
-// (without end_step()), runs the world and fills times, split, traffic and `extrapolated` of the result.
-// The programs repeat themselves after `period` steps, from step 1 on. Simulates the first step and then
-// at most job.steps more, in whole periods: when nothing is random it stops as soon as three periods
-// in a row agree, step by step. A step is the mean of all stages.
+// Spawns the driver of the stages, whose programs are `one_step(stage, 0)`, `one_step(stage, 1)`,
+// ... (without end_step()), runs the world and fills times, split, traffic and `extrapolated` of
+// the result. The programs repeat themselves after `period` steps, from step 1 on. Simulates the
+// first step and then at most job.steps more, in whole periods: when nothing is random it stops as
+// soon as three periods in a row agree, step by step. A step is the mean of all stages.
 void run_steps(TrainingWorld& world, int period,
                const std::function<Program(std::size_t stage, int step)>& one_step,
                StrategyResult& result);

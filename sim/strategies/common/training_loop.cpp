@@ -19,7 +19,8 @@ struct Part {
   int number = 0;  // in the order of the model
   std::unique_ptr<FoldedPasses> folded;
   std::vector<Event> exchanges_under_way;  // by PassItem::unit
-  // Where token slices are computed by themselves: the work of each, around which the part's hooks are called.
+  // Where token slices are computed by themselves: the work of each, around which the part's hooks
+  // are called.
   std::vector<Part> slices;
 
   Part& work_of(int micro) {
@@ -143,7 +144,8 @@ class TrainingLoop {
     }
   }
 
-  // The stage's program with its messages. Actions side by side begin when the inputs of both are there.
+  // The stage's program with its messages. Actions side by side begin when the inputs of both are
+  // there.
   Program pipelined(int step) {
     played_ = job_.accumulation;
     if (step == 0) co_await play(program_.opening, step);
@@ -371,7 +373,8 @@ std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
   return programs;
 }
 
-// `run` lets the stages carry out one step after the other, and fills the result's times and traffic.
+// `run` lets the stages carry out one step after the other, and fills the result's times and
+// traffic.
 StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int period,
                         const std::function<void(const OneStep&, StrategyResult&)>& run) {
   const Job& job = world.job;

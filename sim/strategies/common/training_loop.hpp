@@ -1,6 +1,6 @@
-// The training step that every synchronous strategy shares: input, micro-batches, forward, backward,
-// clipping, loss scaling, update, report. A strategy is a set of hooks on it, as torchtitan's
-// parallelisms are on its train_step().
+// The training step that every synchronous strategy shares: input, micro-batches, forward,
+// backward, clipping, loss scaling, update, report. A strategy is a set of hooks on it, as
+// torchtitan's parallelisms are on its train_step().
 #pragma once
 
 #include <functional>

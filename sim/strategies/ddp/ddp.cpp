@@ -88,8 +88,8 @@ class Reducer final : public TrainingHooks {
     co_return;
   }
 
-  // Finalisation waits for the buckets in order, decodes each one and copies it back [12]. Kernels of
-  // a hook take the device from backward wherever they run, and so come after it [H124].
+  // Finalisation waits for the buckets in order, decodes each one and copies it back [12]. Kernels
+  // of a hook take the device from backward wherever they run, and so come after it [H124].
   Program end_backward() override {
     if (!batch_.last) co_return;
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};

@@ -1,4 +1,5 @@
-// Describes DDP's compression of gradients for the replay of updates (calibrate/convergence/compression.hpp).
+// Describes DDP's compression of gradients for the replay of updates
+// (calibrate/convergence/compression.hpp).
 #include "results/schedule.hpp"
 #include "strategies/ddp/ddp.hpp"
 #include "strategies/ddp/plan.hpp"

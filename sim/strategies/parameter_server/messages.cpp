@@ -100,8 +100,9 @@ double set_bytes(const ParameterServerOptions& options, Precision precision, PsM
   return 2 * dense;
 }
 
-// Each rank of a node pushes and pulls an equal part of the node's sum, so that a server has the work of
-// one push for all of them. The first of all pushes is not known to be it: each has the mean.
+// Each rank of a node pushes and pulls an equal part of the node's sum, so that a server has the
+// work of one push for all of them. The first of all pushes is not known to be it: each has the
+// mean.
 void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& message) {
   if (ranks == 1) return;
   const int all = job.mesh.gpus(), nodes = all / ranks;
@@ -160,7 +161,8 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
     return provenance;
   }
   if (options.push == PushedValues::parameters) {
-    // The sum and the parameters are read, the parameters written; the outer momentum is read and written.
+    // The sum and the parameters are read, the parameters written; the outer momentum is read and
+    // written.
     message.update_seconds = streaming((steps_outward(options) ? 5 : 3) * dense);
     provenance.update = provenance.sums;
     return provenance;

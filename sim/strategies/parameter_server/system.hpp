@@ -161,7 +161,8 @@ struct PsSystem {
   // calls.
   std::function<double(int worker, int batch)> late_input{};
   double input_copy_seconds = 0;  // to bring it to the device, in the compute stream
-  // Slow-down of the device of a worker in its batch-th batch; must not depend on the order of calls.
+  // Slow-down of the device of a worker in its batch-th batch; must not depend on the order of
+  // calls.
   std::function<double(int worker, int batch)> factor;
   Observer* observer = nullptr;                // null = nobody listens; what follows is for it
   std::vector<int> worker_of_rank{};           // of `workers`; empty = each is one rank

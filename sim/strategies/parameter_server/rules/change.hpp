@@ -18,7 +18,8 @@ class WorkerPace {
 
   // Adds a step and its seconds of communication.
   void add(int worker, double seconds, double communication);
-  // The largest mean over their median, the lower one of two. 1 until every worker has done so many steps.
+  // The largest mean over their median, the lower one of two. 1 until every worker has done so many
+  // steps.
   double slowest_over_median() const;
   // Over all workers together. 0 until every worker has done so many steps.
   double communication_share() const;
@@ -41,9 +42,8 @@ class RuleChanges {
  public:
   explicit RuleChanges(const PsSystem& system);
 
-  // The rule that begins when so many steps of the run are over; null = no change. The second
-  // function: when a worker ends a step of so many seconds without waits, of which `communication`
-  // were transfers. Null: the present one stays.
+  // The rule that begins after so many steps of the run, or after a worker's step of so many
+  // seconds without waits, `communication` of them transfers. Null: the rule stays.
   const PsRule* after(int steps);
   const PsRule* after_step(int worker, double seconds, double communication, double now);
 
