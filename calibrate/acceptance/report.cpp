@@ -47,7 +47,7 @@ struct Pair {
   const RealRun* real;
   const Prediction* predicted;  // null = none
 
-  // None of what is not measured: a CPU has no caching allocator.
+  // Nothing for figures that are not measured: a CPU has no caching allocator.
   std::optional<double> error(const Compared& what) const {
     if (predicted == nullptr || !(what.real(*real) > 0)) return std::nullopt;
     return what.predicted(*predicted) / what.real(*real) - 1;
@@ -73,7 +73,7 @@ bool judged(Purpose purpose) {
   return purpose != Purpose::calibrated && purpose != Purpose::ranks;
 }
 
-// Sizes of the errors of those whose purpose is `chosen`.
+// Absolute errors of runs with the purpose `chosen`.
 std::vector<double> errors_of(const Compared& what, const std::vector<Pair>& pairs,
                               const std::function<bool(Purpose)>& chosen) {
   std::vector<double> errors;

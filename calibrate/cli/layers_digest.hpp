@@ -1,4 +1,5 @@
-// From what the ranks of a LayersJob wrote to a profile and a line of the summary. No LibTorch.
+// Turns the results of a LayersJob's ranks into a profile and a line of the summary. Call it after
+// the ranks have ended. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ void summarise_models(Profile& profile);
 // Copies and updates by size. Copies that a GPU's own probe has measured stay.
 void digest_streams(const LayersJob& job, const std::vector<nlohmann::json>& ranks,
                     Profile& profile);
-// The work of the job's hook, in place of what the profile says of the same settings.
+// The work of the job's hook; replaces the profile's values for the same settings.
 void digest_hook(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile);
 
 }  // namespace lockstep

@@ -45,7 +45,7 @@ double centre(const std::vector<double>& errors) {
   return pseudo_median_bounds(errors) ? pseudo_median(errors) : median(errors);
 }
 
-// An error that is told where nothing was asked for.
+// Errors above this are reported even without a bar.
 constexpr double usual_error = 0.1;
 
 double error_to_tell(const ClosedLoopOptions& options) {
@@ -176,7 +176,7 @@ Unrest unrest_of(const RealRun& run, const Disturbance& load) {
 }
 
 bool quiet(const Unrest& unrest, double share) {
-  // More than what a system does beside: a run takes seconds, and starts processes.
+  // Above the normal activity of a system: a run takes seconds, and starts processes.
   constexpr DisturbanceLimits limits{.foreign = 0.15, .stolen = 0.05};
   return !disturbed(unrest.load, limits) && unrest.chance <= share;
 }

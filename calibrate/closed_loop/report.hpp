@@ -27,8 +27,8 @@ bool quiet(const Unrest& unrest, double share);
 struct Truth {
   std::vector<double> step_seconds;  // step of each repetition
   std::vector<double> predicted;     // for each repetition
-  // Workers of servers, for each repetition: what their compute took in the run, relative to when
-  // its layers were measured (mean of the ranks), and the step predicted with that.
+  // Workers of servers, for each repetition: seconds of compute in the run relative to the measured
+  // layers (mean of the ranks), and the step predicted with that ratio.
   std::vector<double> compute, predicted_so;
   std::vector<double> staleness;  // mean of each repetition
   std::vector<double> predicted_staleness;
@@ -39,7 +39,7 @@ struct Truth {
 // How many repetitions were quiet enough for the error that the user allows.
 std::size_t quiet_repetitions(const Truth& truth, const ClosedLoopOptions& options);
 
-// Adds a real run, and what had been predicted for it.
+// Adds a real run, and its prediction.
 void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted,
                     const Disturbance& load = {});
 // Adds the time of its ranks' compute relative to the measured layers, and the prediction with that

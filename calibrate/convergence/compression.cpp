@@ -1,5 +1,6 @@
 // See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket
-// that all have afterwards. Kept tensors are what was not sent, for the next step (error feedback).
+// that all ranks then have. Kept tensors are unsent values, for the next step (error feedback).
+// Kept tensors are unsent values, for the next step (error feedback).
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>
@@ -27,7 +28,7 @@ void add_to(Tensors& kept, const Tensors& flat) {
   }
 }
 
-// The elements that a rank sends leave those that it keeps.
+// Removes the elements that a rank sends from its kept elements.
 at::Tensor sent(at::Tensor& kept, const at::Tensor& places) {
   at::Tensor values = kept.index_select(0, places);
   kept.index_fill_(0, places, 0);
@@ -57,7 +58,7 @@ at::Tensor random_k(const Tensors& flat, Tensors& kept, double fraction, at::Gen
   return sum.div_(static_cast<double>(kept.size()));
 }
 
-// +1 or -1 in each element, as one bit says it.
+// +1 or -1 in each element, as one bit encodes it.
 at::Tensor signs_of(const at::Tensor& values) {
   return values.ge(0).to(at::kFloat).mul_(2).sub_(1);
 }
@@ -158,7 +159,7 @@ at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, T
   return result;
 }
 
-// Ranks add up what they cast, and divide the sum (default_hooks.py, fact 20).
+// Ranks add up the cast values, and divide the sum (default_hooks.py, fact 20).
 at::Tensor mean_in(at::ScalarType type, const Tensors& flat) {
   Tensors cast;
   for (const at::Tensor& of_rank : flat) cast.push_back(of_rank.to(type));

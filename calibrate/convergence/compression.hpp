@@ -21,8 +21,8 @@ class GradientReducer {
   // `parameters`: their number, where the reduction names no buckets.
   GradientReducer(const CompressedMean& reduction, int ranks, int parameters, std::uint64_t seed);
 
-  // The gradients of each rank -> the one that all of them apply: their mean, or what the
-  // compression makes of it.
+  // Combines the gradients of each rank into the gradient that all of them apply: their mean, or
+  // its compressed form.
   Tensors reduce(const std::vector<Tensors>& gradients, std::int64_t step);
 
   // Kept errors by parameter, as they would enter the mean; empty where nothing is kept.

@@ -47,7 +47,7 @@ std::vector<double> class_weights(std::size_t classes, double concentration, std
   return weights;
 }
 
-// The class at `draw`, 0 to 1, of those with images left.
+// The class at `draw`, 0 to 1, among classes with images left.
 std::size_t class_at(double draw, std::vector<double> weights,
                      const std::vector<std::vector<std::int64_t>>& left) {
   double all = 0;

@@ -232,7 +232,7 @@ ReplayResult Replay::run() {
   return std::move(result_);
 }
 
-// The worker's next push: its batches, along each of which it steps, or whose gradients add up.
+// The worker's next push: its batches. It steps along each, or adds up their gradients.
 void Replay::compute(ReplayWorker& worker) {
   const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
   const bool steps_later = pushes_gradients || schedule_.exchange == Exchange::gossip;
@@ -274,7 +274,7 @@ void Replay::load(ReplayWorker& worker, int message, const std::vector<at::Tenso
   for (const at::Tensor& piece : version) worker.read(message).push_back(piece.detach().clone());
 }
 
-// Gossip: each worker's gradient is applied to what the averages since have made of its parameters.
+// Gossip: each worker's gradient is applied to its parameters after the averages since.
 void Replay::step_apart(Pushes begin, Pushes end) {
   const auto& averages = schedule_.averages;
   for (auto push = begin; push != end; ++push) {
@@ -527,8 +527,8 @@ void Replay::pull_elastically(Pushes begin, Pushes end) {
   }
 }
 
-// The message's version as it is now goes to those who read it next; to a worker that has a push of
-// before to compute yet, when it has.
+// Hands the message's present version to the workers that read it next. A worker that still has to
+// compute an earlier push gets it after that.
 void Replay::hand_out(int message) {
   const auto m = static_cast<std::size_t>(message);
   std::size_t& next = handed_out_[m];

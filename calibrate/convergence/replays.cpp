@@ -35,7 +35,7 @@ std::uint64_t digest(const std::string& text) {
   return hash;
 }
 
-// "" where there is none.
+// The cache's folder; "" if there is none.
 fs::path cache_folder() {
   const char* given = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
@@ -79,7 +79,7 @@ std::int64_t samples_of_batch(const ReplayJob& job) {
   return job.plan.accumulation * job.step.samples;
 }
 
-// Batches of `job`, those of its evaluations as a third: they have no backward.
+// Batches of `job`; batches of evaluations count as a third, because they have no backward.
 double batches_of(const ReplayJob& job, const ReplayResult& probe) {
   const auto batch = static_cast<double>(samples_of_batch(job));
   const auto train = static_cast<double>(
@@ -198,7 +198,7 @@ void Replays::run() {
     if (end.exit_code != 0) {
       throw std::runtime_error(fmt::format("the replay ended with exit code {}", end.exit_code));
     }
-    // Kept at once: what is done is not lost when the study is interrupted.
+    // Stored at once, so that an interrupted study loses no finished replay.
     try {
       keep_answer(key, end.output);
     } catch (const OutputError&) {  // the parent tries again, and says it

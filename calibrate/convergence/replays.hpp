@@ -1,4 +1,5 @@
-// Many replays at once: each in a process of its own, none of them twice. No LibTorch in here.
+// Runs many replays at once: each in a process of its own, none of them twice. Use it for all
+// replays of a command. No LibTorch in here.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ struct ReplaysOptions {
   int workers = 0;           // at a time; 0 = one per core
   std::string verb = "run";  // that needs the measuring half
   std::function<void(std::size_t done, std::size_t all)> progress{};
-  // Heard before a long training, when a few batches told what it will take: real seconds.
+  // Called before a long training with the expected real seconds, after a few batches.
   std::function<void(std::size_t replays, double seconds)> estimate{};
 };
 
@@ -43,7 +44,7 @@ class Replays {
   // nullptr: its process failed.
   const ReplayResult* result(const std::string& key) const;
   const std::string& failure() const { return failure_; }  // why the first one did
-  // Why what was found is not kept; "" where it is.
+  // The reason why results are not stored; "" if they are.
   const std::string& not_kept() const { return not_kept_; }
 
  private:

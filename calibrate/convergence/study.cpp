@@ -29,9 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A learning curve does not depend on the time that it takes, nor on how stale gradients are
-// weighed where there are none; the schedule gives each of its points the time at which that update
-// was applied.
+// A learning curve does not depend on its duration, nor on the weights of stale gradients if none
+// is stale. The schedule gives each point of the curve the time of its update.
 std::string without_times(UpdateSchedule schedule, const fs::path& file) {
   bool fresh = true;
   for (ScheduledPush& push : schedule.pushes) {

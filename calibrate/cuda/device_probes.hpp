@@ -63,7 +63,7 @@ std::map<std::string, std::string> device_versions();
 // Clocks, power limit and throttling as NVML tells them (nothing where there is no NVML).
 std::map<std::string, std::string> device_settings(const DeviceInfo& info);
 
-// Must run before anything else touches the device: it looks at what creating a context takes.
+// Must run before any other use of the device: it measures the memory of a new context.
 void probe_memory(const ProbeOptions& options, Measurements& out);
 void probe_gemm(const ProbeOptions& options, Measurements& out);
 void probe_convolution(const ProbeOptions& options, Measurements& out);  // nothing without cuDNN

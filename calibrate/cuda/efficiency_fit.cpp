@@ -13,7 +13,7 @@ namespace lockstep::cuda {
 
 namespace {
 
-// One measured operation: the kernel whose speed is asked for first, then what was timed with it.
+// One measured operation: the kernel of interest first, then kernels timed with it.
 struct Point {
   std::vector<Kernel> kernels;
   int element_bytes = 4;
@@ -119,8 +119,8 @@ constexpr Fraction matmul_fraction{&Efficiency::matmul, &KernelTime::compute};
 constexpr Fraction matmul_fp32_fraction{&Efficiency::matmul_fp32, &KernelTime::compute};
 constexpr Fraction convolution_fraction{&Efficiency::convolution, &KernelTime::compute};
 
-// Is that part longer than all the rest of the modelled time, even at the full peak? Asked at the
-// peak so that the choice of points does not depend on what is being fitted.
+// Is that part longer than all the rest of the modelled time, even at the full peak? Evaluated at
+// the peak, so that the choice of points does not depend on fitted values.
 bool tells(const Point& point, Device device, const Fraction& fraction) {
   device.efficiency.*fraction.value = 1;
   const Kernel& kernel = point.kernels.front();

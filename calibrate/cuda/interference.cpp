@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t part_bytes = 64u << 20;
 constexpr std::size_t stream_bytes = 256u << 20;
 
-// Whether what `event` stands behind has not ended yet.
+// Whether the work before `event` is still running.
 bool still_running(const Event& event) {
   const cudaError_t status = cudaEventQuery(event.handle);
   if (status != cudaErrorNotReady) {

@@ -13,8 +13,7 @@
 
 namespace lockstep {
 
-// Runs of PyTorch 1 on whatever hosts people had: often bound by these, so they have a speed of
-// their own.
+// Runs of PyTorch 1 on unknown hosts: often host-bound, so the hosts have a fitted speed.
 inline constexpr const char* batch_12 = "torchvision-batch-12";
 
 struct Models {
@@ -25,7 +24,7 @@ struct Models {
   double operator_seconds = 0, old_operator_seconds = 0;  // of PyTorch 2 and of PyTorch 1
   // Parts of measured times of single kernels besides the kernel.
   std::map<std::string, double> launch_gap, convolution_gap;  // seconds, by device
-  // Products measured alone, on small numbers and a cool board, over those of training.
+  // Speed of products measured alone, on small numbers and a cool board, over speed in training.
   std::map<std::string, double> alone;  // by device
 };
 

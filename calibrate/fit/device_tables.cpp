@@ -185,7 +185,7 @@ void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
   }
 }
 
-// Absolute errors by kind and device: of the rows in the fit, and of those held out.
+// Absolute errors by kind and device, of rows in the fit and of held-out rows.
 void print_kernels(const std::vector<KernelCase>& kernels, const Models& models) {
   fmt::print(
       "\nkernels: median absolute error of fitted and held-out shapes, median error of all; "

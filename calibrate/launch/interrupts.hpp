@@ -10,7 +10,7 @@ namespace lockstep {
 
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
 
-// Thrown by what cannot go on because the user interrupted it.
+// Thrown by work that cannot continue because the user interrupted it.
 class InterruptError : public ExitError {
  public:
   explicit InterruptError(const std::string& what = "interrupted")

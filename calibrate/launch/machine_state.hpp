@@ -18,7 +18,7 @@ MachineDescription describe_machine();
 // A remark about more `ranks` than cores; "" if each rank has its own core.
 std::string shared_cores(int ranks, int cores);
 
-// A reading of the clocks that tell who used the CPUs.
+// A reading of the clocks of CPU use by this program and others.
 struct CpuClocks {
   double wall_seconds = 0;
   // All cores of the machine since boot, /proc/stat, in steps of 10 ms.

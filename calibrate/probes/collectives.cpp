@@ -29,7 +29,7 @@ double seconds_of(clockid_t id) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// One collective at one size: its tensors, one call, and what they must hold afterwards.
+// One collective at one size: its tensors, one call, and the expected contents afterwards.
 class Case {
  public:
   Case(Group& group, Collective collective, double bytes) : group_(group), collective_(collective) {

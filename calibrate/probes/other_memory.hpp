@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Stands for what is used between two measured things: a server's parameters and gradients,
+// Represents memory that is used between two measured actions: a server's parameters and gradients,
 // messages on their way, a step between two messages. A small network's memory may stay in a large
 // last-level cache that many processes share; where messages come and go it does not.
 class OtherMemory {

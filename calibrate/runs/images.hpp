@@ -1,4 +1,4 @@
-// Labelled images to train on, and which of them a rank takes when. No LibTorch.
+// Labelled images to train on, and their assignment to ranks and batches. No LibTorch.
 #pragma once
 
 #include <cstdint>

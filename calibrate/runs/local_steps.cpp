@@ -28,7 +28,7 @@ class LocalTraining {
     }
   }
 
-  // Nobody waits for anything in the midst of a step: a slow rank sleeps at the end of a pass.
+  // No rank waits during a step, so a slow rank sleeps at the end of a pass.
   void step(const Batch& batch, RankStep& step) {
     const bool on_cpu = tensors_.front().device().is_cpu();
     const double begin = thread_cpu_seconds();

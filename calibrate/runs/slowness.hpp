@@ -14,8 +14,8 @@ double slowness_factor(const TrainOptions& options, int rank, int step);
 
 class Slowness {
  public:
-  // `finish_device_work` waits until the device has done what it was given: only then is it known
-  // how long it computed. Called by slowed steps alone.
+  // `finish_device_work` waits until the device has finished all issued work, because only then the
+  // compute time is known. Called by slowed steps alone.
   explicit Slowness(std::function<void()> finish_device_work)
       : finish_device_work_(std::move(finish_device_work)) {}
 

@@ -30,7 +30,7 @@ struct EnumNames<RealHook> {
   static constexpr std::array names{"none", "fp16-compress", "top-k", "powersgd"};
 };
 
-// Whether it keeps what it does not send.
+// Whether the hook keeps unsent values.
 inline bool is_coded(RealHook hook) {
   return hook == RealHook::top_k || hook == RealHook::powersgd;
 }
@@ -131,7 +131,7 @@ struct RankReport {
 std::string to_json(const RankReport& report);
 RankReport rank_report_from_json(const std::string& text);  // throws std::runtime_error
 
-// Reads what options.data names and throws ConfigError when that does not suit the model's step.
+// Reads the data set of options.data and throws ConfigError if it does not fit the model's step.
 void check_data(const TrainOptions& options, const TrainingStep& step);
 
 // Runs one process of a training run to its end and writes its report. Throws OutOfDeviceMemory

@@ -13,9 +13,9 @@
 
 namespace lockstep {
 
-// Each stage but the last makes the message of a collective, and each but the first gets what the
-// one before left: the messages of all ranks one after the other (top-k), or their sum in the
-// message's place (PowerSGD). An empty message needs no collective. The last stage returns the
+// Each stage but the last makes the message of a collective. Each but the first gets the result of
+// the collective before: the messages of all ranks one after the other (top-k), or their sum in
+// place of the message (PowerSGD). An empty message needs no collective. The last stage returns the
 // bucket.
 using HookStages = std::vector<std::function<at::Tensor(const at::Tensor& received)>>;
 

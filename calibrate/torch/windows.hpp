@@ -12,7 +12,7 @@ struct WindowRule {
   std::int64_t shift = 0;  // 0 = not rolled
 };
 
-// Windows lie one after the other in what comes back, which has the shape of the padded image.
+// The windows lie one after the other in the result, which has the shape of the padded image.
 at::Tensor cut_windows(const at::Tensor& image, const WindowRule& rule);
 at::Tensor join_windows(const at::Tensor& windows, const WindowRule& rule, std::int64_t height,
                         std::int64_t width);

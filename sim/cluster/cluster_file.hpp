@@ -22,7 +22,7 @@ struct NodesSpec {
 
 struct ElasticSpec {
   int least = 1;
-  int most = 0;  // 0 = what the job asks for
+  int most = 0;  // 0 = the job's requested count
   double pause = 0;
 };
 
@@ -47,7 +47,7 @@ struct JobSpec {
 
 struct TraceSpec {
   std::string file;
-  std::string workload;   // of jobs whose JobName is none; "" = there must be none such
+  std::string workload;   // of jobs with another JobName; "" = such jobs are an error
   std::string partition;  // "" = all
   Location where;
 };

@@ -30,7 +30,7 @@ class Nodes {
   // The place for so many GPUs: the remainder goes to the fullest node with enough room. The GPUs
   // must fit.
   Allocation place(int gpus) const;
-  bool has(const Allocation& allocation) const;  // all of it free?
+  bool has(const Allocation& allocation) const;  // whether all of it is free
   void take(const Allocation& allocation);
   void release(const Allocation& allocation);
   // Adds GPUs to `allocation` until it has `gpus`, without moving any; false if there is no room,

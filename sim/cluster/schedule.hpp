@@ -19,10 +19,10 @@ namespace lockstep {
 inline constexpr double same_moment = 1e-6;
 
 enum class Policy {
-  fifo,        // the first in line starts when it fits; nobody overtakes
+  fifo,        // the first in line starts when it fits; no job overtakes
   backfill,    // others start early where that cannot delay the first in line (EASY)
   preemption,  // jobs that have had little evict jobs that have had much
-  elastic,     // backfill, where elastic jobs start small, grow into what is idle, and give it back
+  elastic,     // backfill; elastic jobs start small, grow into idle GPUs, and give them back
   time_slicing,  // jobs take turns on the same GPUs, each as a gang
   migration,     // backfill, where running jobs move together to make room for the first in line
 };
@@ -41,7 +41,7 @@ struct JobKind {
   std::map<int, double> rates;  // work per second, by GPUs: all counts that a job may have
   bool elastic = false;
   int least = 1;                 // GPUs of an elastic job,
-  int most = 0;                  // at most; 0 = what it asks for
+  int most = 0;                  // at most; 0 = the requested count
   double pause = 0;              // seconds that a change of its GPUs costs an elastic job
   double restart = 0;            // seconds before an evicted job trains again once it has GPUs
   double checkpoint_period = 0;  // of running; 0 = an evicted job saves all it has done
@@ -53,7 +53,7 @@ struct ClusterJob {
   double submit = 0;
   int gpus = 1;      // that it asks for
   double work = 0;   // in the unit of its kind's rates
-  double limit = 0;  // seconds on `gpus` that the scheduler is told; 0 = it knows the truth
+  double limit = 0;  // seconds on `gpus` known to the scheduler; 0 = the true length
   int priority = 0;  // higher first
   // Seconds that a job stands still when it gets GPUs that another job leaves, or its own after a
   // suspension: one state is copied into the host's memory, the other is copied back.

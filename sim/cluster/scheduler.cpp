@@ -205,7 +205,7 @@ void Scheduler::evict_for_waiting() {
   const auto class_before = [this](std::size_t a, std::size_t b) {
     return job_class(a) < job_class(b);
   };
-  while (true) {  // who was evicted may find room elsewhere
+  while (true) {  // an evicted job may fit elsewhere
     const std::vector<std::size_t> line = std::exchange(waiting_, {});
     std::vector<std::size_t> still;
     for (auto job = line.begin(); job != line.end();) {

@@ -23,14 +23,14 @@ class Scheduler {
   struct State {
     Phase phase = Phase::to_come;
     double remaining = 0;  // work
-    double told = 0;       // work, as far as the scheduler has been told
+    double told = 0;       // work known to the scheduler
     std::vector<int> sizes;
     int floor = 0;      // GPUs that are its own as long as the first in line cannot use them
     Allocation owned;   // where they lie; of a suspended job, where its state is,
     Allocation placed;  // and all it has
     int gpus = 0;
     double rate = 0;
-    double settled = 0;      // what has been done is counted up to here
+    double settled = 0;      // work is counted up to here
     double trains_from = 0;  // later than that after a restart or a pause
     double waits_since = 0;
     double since_restart = 0;  // seconds of training
@@ -89,7 +89,7 @@ class Scheduler {
 
   bool takes_turns() const { return options_.policy == Policy::time_slicing; }
   int need(std::size_t job) const { return states_[job].sizes.front(); }
-  int most_that_fits(std::size_t job) const;  // up to what it asks for
+  int most_that_fits(std::size_t job) const;  // up to its requested count
   // A suspended job's place is the place of its state.
   bool has_room(const Nodes& nodes, std::size_t job) const {
     const Allocation& home = states_[job].owned;

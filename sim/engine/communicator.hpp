@@ -79,10 +79,10 @@ class Communicator final : public Waker {
   std::size_t lanes_;
   Interference& interference_;
   Network& network_;
-  Links& links_;  // counts what the rank group's transfers have asked of the links so far
-  Watch* watch_;  // null = nobody listens
+  Links& links_;  // counts the link requests of the rank group's transfers
+  Watch* watch_;  // null = no observer
   std::deque<Operation, FrameAllocator<Operation>> queue_;
-  std::optional<Operation> carried_;  // what serve() is at
+  std::optional<Operation> carried_;  // the operation that serve() works on
   CollectiveWindows windows_;
   std::size_t forgets_at_ = 64;  // so many windows kept
   bool advancing_ = false;

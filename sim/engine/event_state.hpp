@@ -45,7 +45,7 @@ using Lanes = std::vector<double, FrameAllocator<double>>;
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;
-  double common = 0;  // the time in every lane, unless `lanes` says it per lane
+  double common = 0;  // the time in every lane, unless `lanes` gives it per lane
   Lanes lanes;
   // Ends of collectives: the communicator that carried it, its number there, and when each lane was
   // ready for it; the host's part alone where there is a `before`.
@@ -55,7 +55,7 @@ struct Event::State {
   // The collective, or the work of a side stream behind a collective, that this one came after.
   std::shared_ptr<const State> before;
   int depth = 0;             // of the chain of `before`; such chains are cut after a few
-  std::uint64_t number = 0;  // an observer's, of what it is the end of
+  std::uint64_t number = 0;  // an observer's number of the work that ends here
   std::vector<Waker*, FrameAllocator<Waker*>> waiting;
 
   void comes_after(const std::shared_ptr<State>& other) {

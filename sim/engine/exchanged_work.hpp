@@ -19,7 +19,7 @@ struct ExchangedWork {
     QueuedWork beside;
   };
   std::vector<Beat> beats;
-  QueuedWork issued;  // all of it as the host issues it: exchanges are busy for their lone time
+  QueuedWork issued;  // all work as the host issues it: exchanges are busy for their lone time
   std::vector<std::pair<const TransferSpec*, int>> transfers;  // and how often each happens
 };
 

@@ -119,7 +119,7 @@ class Executor {
                                int weight) = 0;
 
   double now_ = 0;            // when the running program's turn began: each executor keeps it
-  Fiber* running_ = nullptr;  // whose turn it is
+  Fiber* running_ = nullptr;  // the program that has the turn
 
  private:
   const bool blocks_;

@@ -213,7 +213,7 @@ void FluidNetwork::forget_rates(Route& route) {
 // out changes no rate. One after the other, so that none stands for another that stands for it.
 std::vector<bool> FluidNetwork::links_that_fill() const {
   std::vector<bool> fills(links_.size(), true);
-  std::vector<double> through(links_.size(), 0);  // what others let on it, by link
+  std::vector<double> through(links_.size(), 0);  // traffic that other links let through, by link
   for (std::size_t id = 0; id < links_.size(); ++id) {
     std::vector<int> others;
     double bound = 0;

@@ -101,7 +101,7 @@ class FluidNetwork {
     std::vector<double> shares;      // left over open
     std::vector<Load> loads;         // of all routes
     std::vector<int> active;         // routes with flows, by cap, then number
-    bool known = true;               // rates are those of the present flows
+    bool known = true;               // whether rates belong to the present flows
   };
 
   bool before(int a, int b) const;  // by cap, then number
@@ -127,7 +127,7 @@ class FluidNetwork {
   std::vector<Queue> queues_;  // by route
   std::vector<Part> parts_;
   std::vector<double> next_;                       // by part: when its next flow completes
-  std::vector<int> unknown_;                       // parts whose rates are not known
+  std::vector<int> unknown_;                       // parts with unknown rates
   std::vector<std::pair<std::int64_t, int>> due_;  // order and tag of flows that complete now
   std::vector<int> completed_;
   bool laid_out_ = true;

@@ -132,7 +132,7 @@ class Interference {
   Slowdown slowdown_;
   std::size_t lanes_;
   std::vector<const CollectiveWindows*> beside_;
-  bool together_ = true;  // one group everywhere: what runs beside one lane runs beside all
+  bool together_ = true;  // one group everywhere: all lanes have the same collectives beside them
   // By lane (one for all where together) and communicator: the first collective that is not over
   // where the lane was at the latest work().
   std::vector<std::size_t> next_;

@@ -34,15 +34,15 @@ class Observer {
     std::string_view name;
     double start = 0, end = 0;
     Number number = 0;
-    Number after = 0;  // what launched it, or brought what it works on
+    Number after = 0;  // the event that launched it, or brought its input
   };
   // A transfer from the view of one lane. The stream is the communicator, or the route of a
   // message.
   struct Transfer {
     Stream stream;
     std::string_view name;  // of the operation: "all_reduce"
-    std::string_view what;  // what it carries: "bucket"
-    int which = -1;         // of those, the 2nd; -1 = there is only one
+    std::string_view what;  // its content: "bucket"
+    int which = -1;         // its number among several; -1 = there is only one
     double bytes = 0;
     double ready = 0;  // when this lane could have begun
     double start = 0, end = 0;
@@ -55,7 +55,7 @@ class Observer {
     Stream stream;
     WaitCause cause = WaitCause::communication;
     double start = 0, end = 0;
-    Number after = 0;  // what ended it
+    Number after = 0;  // the event that ended it
   };
   // A stream has finished optimizer step `index`: the compute stream has executed it, the host has
   // issued it.

@@ -15,7 +15,7 @@ namespace lockstep {
 class [[nodiscard]] Program {
  public:
   struct promise_type {
-    std::coroutine_handle<> caller;  // that goes on when this one returns; null = nobody
+    std::coroutine_handle<> caller;  // program that continues when this one returns; null = none
     std::exception_ptr failure;
 
     Program get_return_object() {

@@ -35,11 +35,11 @@ struct RankGroup::Impl final : Waker {
     return marks.at(static_cast<std::size_t>(number - first_mark));
   }
 
-  std::unique_ptr<Watch> watch;  // null = nobody listens
+  std::unique_ptr<Watch> watch;  // null = no observer
   std::string name;
   bool one_thread;
   Network& network;
-  Links links;  // what the group's transfers asked of them
+  Links links;  // link requests of the group's transfers
   std::deque<Communicator>& all_communicators;
   Interference interference;
   Bell program;  // the group's program waits here

@@ -26,7 +26,7 @@ struct ActorFiber : Executor::Fiber {
   s4u::ActorPtr actor;
   s4u::SemaphorePtr turn;
   enum class State { waiting, due, ready, running } state = State::waiting;
-  bool carries = false;     // what it waits for is a flow
+  bool carries = false;     // it waits for a flow
   std::uint64_t waits = 0;  // number of its present wait
 };
 

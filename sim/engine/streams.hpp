@@ -36,7 +36,7 @@ struct Repetition {
 struct Passage {
   double all = 0;  // from the first piece of work to the end of the last exchange
   double busy = 0;
-  double slowed_by = 0;  // the part of it that is due to exchanges
+  double slowed_by = 0;  // the part due to exchanges
   double exposed = 0;    // the lane stands still for a running exchange
   double waiting = 0;    // or for a slower lane of its group
 };
@@ -65,7 +65,7 @@ class ComputeStream final : public Waker {
     QueuedWork work;
     Factors factors;
     HostClock host;  // when the host begins to issue the item
-    Event event;     // wait: what for; record: what to complete
+    Event event;     // wait: the awaited event; record: the event to complete
     const std::vector<std::vector<int>>* last_of = nullptr;  // record: of each lane; null = itself
     WorkLabel label;
     Mark* mark = nullptr;  // to fill
@@ -118,14 +118,14 @@ class ComputeStream final : public Waker {
   Interference& interference_;
   Executor& executor_;
   Bell& program_;
-  Watch* watch_;                // null = nobody listens
+  Watch* watch_;                // null = no observer
   std::vector<double> device_;  // per lane: the stream's position
   double earliest_ = 0;         // no lane's position is before this
   // Valid in paced mode only: the last lane's position, and the sum over ranks.
   double latest_ = 0;
   double position_sum_ = 0;
   std::vector<double> work_end_;  // of the segment in progress: where each lane's work ends
-  std::function<bool()> there_;   // whether the program has what it waits for
+  std::function<bool()> there_;   // whether the event that the program waits for has happened
   std::deque<Item, FrameAllocator<Item>> queue_;
   bool waiting_for_front_ = false;
   bool draining_ = false;

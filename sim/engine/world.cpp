@@ -16,7 +16,7 @@ struct World::Impl {
         network(options.network, *executor),
         observer(options.observer) {}
 
-  ~Impl() { executor.reset(); }  // programs leave while what they use is there
+  ~Impl() { executor.reset(); }  // programs end before the objects that they use
 
   // When the last spawned program ends, even by an exception, the background programs and the
   // groups are told to end.

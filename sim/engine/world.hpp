@@ -29,7 +29,7 @@ struct WorldOptions {
   // SimGrid once per process, ever: callers that simulate several points on it fork one child per
   // point BEFORE. automatic = the loop.
   Engine engine = Engine::automatic;
-  Observer* observer = nullptr;  // hears of everything; null = nobody listens
+  Observer* observer = nullptr;  // gets all events; null = none
 };
 
 class World {

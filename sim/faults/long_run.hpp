@@ -35,14 +35,14 @@ struct LongRun {
   // Seconds that training stands still while the state is copied to the hosts' memory; the write to
   // storage then runs beside training. Absent = training stands still for the whole write.
   std::optional<double> copy_seconds;
-  double speed_while_writing = 1;        // of what it is else; above 0
+  double speed_while_writing = 1;        // relative to the normal speed; above 0
   double steps_between_checkpoints = 0;  // infinity = none
   MemoryCopies memory;
   // Nodes of a replica that fails and returns while the others continue (Salpekar et al., "Training
   // LLMs with Fault Tolerant HSDP on 100,000 GPUs", 2026); 0 = no replicas.
   int replica_nodes = 0;
   double catch_up_seconds = 0;      // of one that is back, to fetch the state from another
-  double speed_with_slow_node = 1;  // of what it is else
+  double speed_with_slow_node = 1;  // relative to the normal speed
   int state_nodes = 0;  // workers' nodes that keep the state: their loss does stop the others
   int servers = 0;      // on hosts of their own
   int workers_per_node = 1;
@@ -73,7 +73,7 @@ struct LongRunResult {
   int evictions = 0;
   int memory_restarts = 0;  // that read the state from hosts' memory
   double node_seconds = 0;  // of nodes that take part, over all the time
-  double away_seconds = 0;  // of GPUs whose nodes have left or have not joined yet
+  double away_seconds = 0;  // of GPUs on nodes that have left or have not joined yet
 };
 inline constexpr double most_times = 100;
 

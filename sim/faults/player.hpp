@@ -135,7 +135,7 @@ class Player {
   Progress progress_;
   std::set<int> state_nodes_;
   std::set<int> leaving_;         // as soon as everything is saved
-  std::set<int> slow_, overdue_;  // of nodes in use; those whose time to be evicted has come
+  std::set<int> slow_, overdue_;  // slow nodes in use; slow nodes that are due to be evicted
   std::vector<int> free_places_;
   bool regroups_ = false;  // nodes have joined that take part as soon as everything is saved
   bool cold_ = false;      // processes of nodes in use do not run

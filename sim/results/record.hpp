@@ -54,7 +54,7 @@ struct StepError {
 
 // The parts of a mean step on a class of identical ranks. The parts add up to the step.
 struct RankTimes {
-  int rank = 0;              // the first of them
+  int rank = 0;              // the lowest rank of the class
   int ranks = 1;             // how many they are
   double own = 0;            // the device's work, its host and its input
   double communicating = 0;  // exposed
@@ -153,7 +153,7 @@ struct Accuracy {
   int seeds = 0;
   double learning_rate = 0;  // at the beginning, scaling applied
   double momentum = 0;
-  int diverged = 0;        // seeds whose loss was not finite in the end
+  int diverged = 0;        // seeds whose final loss is not finite
   double last = 0;         // share of the test set, mean of the seeds
   Interval last_interval;  // of the mean
   std::vector<Moment> curve;
@@ -182,7 +182,7 @@ struct RunWithFailures {
   double evictions = 0;        // of slow nodes
   double memory_restarts = 0;  // that read the state from hosts' memory
   double mean_nodes = 0;
-  double mean_gpus_away = 0;  // whose nodes have left or not joined yet
+  double mean_gpus_away = 0;  // on nodes that have left or have not joined yet
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
   double checkpoint_stall_seconds = 0;   // training stands still for one
   double checkpoint_period_seconds = 0;  // 0 = none are written
@@ -195,7 +195,7 @@ struct RunWithFailures {
 // The cost of ranks that are slower than others (docs/stragglers.md).
 struct StragglerCost {
   double step_without = 0;       // the mean step of the same point without `stragglers`
-  double step_more = 0;          // what it takes longer with them
+  double step_more = 0;          // additional seconds of a step
   double total_more = 0;         // the same for the whole run; 0 = no dataset
   double dollars_more = 0;       // 0 = no price
   std::vector<RankTimes> ranks;  // ascending by `rank`
@@ -205,7 +205,7 @@ struct OutOfMemory {
   double shortfall = 0;                    // bytes over the device's capacity
   double host_shortfall = 0;               // bytes over the host's capacity
   double nvme_shortfall = 0;               // bytes over the NVMe drives' capacity
-  std::vector<std::string> suggestions{};  // what would fit, checked by prediction
+  std::vector<std::string> suggestions{};  // settings that would fit, checked by prediction
 };
 
 struct ProvenanceShare {  // of the device-busy and communication seconds
@@ -235,12 +235,12 @@ struct Prediction {
   StepSplit split;
   std::optional<MeshRecord> mesh;   // where there is more than data parallelism
   std::vector<StageRecord> stages;  // of a pipeline
-  double gpu_utilisation = 0;       // device busy / step (what nvidia-smi calls utilisation)
+  double gpu_utilisation = 0;       // device busy / step (nvidia-smi's utilisation)
   double mfu = 0;                   // model FLOPs / (step * GPUs * peak of the precision)
   double flops_per_second = 0;      // of one GPU: model FLOPs / (step * GPUs)
   MemoryUse memory;
   std::optional<OutOfMemory>
-      out_of_memory;  // set = does not fit; times are still what they would be
+      out_of_memory;  // set = does not fit; times are those of a larger memory
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
@@ -254,7 +254,7 @@ struct Prediction {
   std::string engine;         // that carried out the programs: simgrid, loop
   bool extrapolated = false;  // steady state reached and extrapolated
   int simulated_steps = 0;
-  int simulated_micro_batches = 0;  // of one of them
+  int simulated_micro_batches = 0;  // of one micro-batch
   std::string bottleneck;           // one sentence
   std::vector<std::string> notes;
 };
@@ -280,7 +280,7 @@ struct RecordHead {
   // The model: trainable parameters; tokens of a sample, or channels, height and width of one.
   std::optional<std::int64_t> parameters, sequence;
   std::optional<std::vector<std::int64_t>> image;
-  std::optional<std::string> recipe;  // its name and what it set
+  std::optional<std::string> recipe;  // its name and its settings
   std::uint64_t seed = 0;
   std::vector<std::string> warnings;
 };

@@ -28,7 +28,7 @@ struct EnumNames<Exchange> {
 
 // The weight of a gradient that was computed on parameters `staleness` versions old.
 enum class Weighting {
-  none,         // whatever its age
+  none,         // independent of its age
   staleness,    // 1 / max(1, staleness): the staleness-aware rate (fact 84)
   age,          // (1 + staleness)^-exponent: polynomial ageing (Xie et al. 2019, FedAsync, 5.2)
   compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85), DC-ASGD-c of its paper

@@ -202,7 +202,7 @@ struct Scenario {
   std::vector<MeasuredRow> measured;
   std::vector<MeasuredRow> anchor;
 
-  std::vector<std::string> recipe_set;  // what the recipe gave (WithRecipe::set)
+  std::vector<std::string> recipe_set;  // settings of the recipe (WithRecipe::set)
   std::string file;                     // where it was read from
   Location model_where, platform_where, fabric_where, profile_where, gpus_where, batch_where;
   Location cuda_graphs_where, low_precision_where;

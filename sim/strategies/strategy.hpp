@@ -38,8 +38,8 @@ struct Simulation {
   Engine engine = Engine::automatic;  // as asked for: choose_engine() (run_steps.hpp)
   // File for the order of updates (results/schedule.hpp) of asynchronous workers; "" = none.
   std::string schedule_file{};
-  std::function<void(double)> progress{};  // hears the share of the steps that is simulated
-  Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
+  std::function<void(double)> progress{};  // called with the simulated share of the steps
+  Observer* observer = nullptr;            // gets the simulated events; null = none
 };
 
 struct PricedStep {
@@ -96,14 +96,14 @@ struct StrategyResult {
   double first_step_seconds = 0;
   Engine engine = Engine::loop;     // that carried it out
   bool extrapolated = false;        // steady state proven, later steps not simulated
-  int simulated_steps = 0;          // all of them: the first, and what led to the steady state
+  int simulated_steps = 0;          // including the first and the steps before the steady state
   int simulated_micro_batches = 0;  // of one step; the others are like them
   bool phases = false;  // the simulated steps stand for the whole run, however long it is
   // Mean step after the warm-up; absent = there is no warm-up.
   std::optional<double> later_step_seconds;
   StepSplit split;  // mean over ranks and steps after the first; sums to the mean step
   std::vector<StageRecord> stages;  // of a pipeline: the same by stage, and its memory
-  std::vector<RankTimes> ranks;     // the same rank by rank, ascending; those alike are one
+  std::vector<RankTimes> ranks;     // the same by rank, ascending; equal ranks are one entry
   std::optional<double> step_without_stragglers;  // where the point asks for it
   // Means of several seeds, this one's first, if the point asks for them and any value is random.
   std::vector<double> step_of_seed, staleness_of_seed;

@@ -18,7 +18,7 @@ namespace lockstep {
 // The outcome of a candidate.
 struct Judgement {
   std::optional<Verdict> verdict;
-  std::string left_out;  // why there is none
+  std::string left_out;  // the reason why there is no verdict
 };
 
 inline constexpr const char* too_large = "needs more memory than a GPU may use";

@@ -25,7 +25,7 @@ constexpr std::size_t most_shortlisted = 5;
 struct RecommendOptions {
   double deadline = 0;                  // seconds of the whole run; 0 = any
   double budget = 0;                    // USD
-  double memory = 0;                    // bytes of a device that may be used; 0 = all of it
+  double memory = 0;                    // usable bytes of a device; 0 = all of its memory
   std::vector<std::string> settings{};  // "PATH=VALUES" that change the scenario
   std::string gpus{};                   // values of a --set; "" = the scenario's
   std::string platforms{};
@@ -55,7 +55,7 @@ struct Verdict {
 struct PassedOver {
   std::string strategy;
   double gain = 0;  // share of the time
-  double told = 0;  // the least one that would have been told apart
+  double told = 0;  // the smallest gain that would have been distinguished
   bool without_autocast = false;
 };
 
@@ -68,7 +68,7 @@ struct Candidate {
   int complexity = 0;    // of its form (strategies/options.hpp)
   std::int64_t micro = 1, accumulation = 1;
   std::vector<std::string> settings;       // of `lockstep sweep`: gives this point alone
-  std::shared_ptr<const Scenario> base{};  // but for GPUs, batch and mesh
+  std::shared_ptr<const Scenario> base{};  // without GPUs, batch and mesh
   ParallelOptions parallel{};
   Verdict verdict;
   std::optional<PassedOver> passed_over{};  // on the same GPUs, as this strategy is simpler
@@ -90,7 +90,7 @@ struct MatrixColumn {
 // Counts of meshes by outcome; each mesh is counted once.
 struct MeshCounts {
   std::size_t looked_at = 0;
-  std::size_t refused = 0;    // what does not divide, or cannot be
+  std::size_t refused = 0;    // meshes that do not divide, or are impossible
   std::size_t ruled_out = 0;  // by a bound of time or memory
   std::size_t simulated = 0;  // the others, or their memory alone where that is too much
 };
@@ -99,7 +99,7 @@ struct MeshCounts {
 struct FasterStill {
   std::string setting;          // of `lockstep sweep`
   double gain = 0;              // share of the step
-  bool other_numerics = false;  // what is learned may change
+  bool other_numerics = false;  // may change learning
 };
 
 struct Recommendation {

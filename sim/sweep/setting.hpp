@@ -24,7 +24,7 @@ struct PathStep {
 };
 
 struct Setting {
-  std::string name;  // "--set gpus=1,2,4": what messages call it
+  std::string name;  // "--set gpus=1,2,4": its name in messages
   std::string path;  // "gpus"
   std::vector<PathStep> steps;
   std::vector<Node> values;

@@ -61,14 +61,14 @@ struct TrainingContext {
   // CPU, which has no streams, the computing thread waits and runs them.
   Event run(StreamId stream, const QueuedWork& kernels, const Event& after);
 
-  const Job job;  // whose step and costs are the part's
+  const Job job;  // with the part's step and costs
   const StepCosts costs;
   const RankSpeeds& speeds;
   World& world;
   StageRanks& stage;
   JobNetwork& network;
   RankGroup& ranks;
-  ProvenanceTally always;      // what every step has
+  ProvenanceTally always;      // the same in every step
   ProvenanceTally provenance;  // of the steps that are being issued
 
   // The price and the communicator of an exchange of the step's layers.

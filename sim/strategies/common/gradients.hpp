@@ -14,7 +14,7 @@ struct GradientTensor {
   double elements = 0;
   int element_bytes = 4;
   std::vector<std::int64_t> shape;
-  int layer = 0;        // whose backward completes it
+  int layer = 0;        // the layer that completes it in backward
   bool expert = false;  // reduced over the ranks that hold the same experts
 };
 

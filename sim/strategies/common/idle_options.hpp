@@ -11,7 +11,7 @@ namespace lockstep {
 struct IdleOption {
   std::string option;   // path below the strategy, or in the scenario
   std::string verdict;  // "has no effect: ..."
-  bool learnt = false;  // but on what a run learns, where the scenario asks for that
+  bool learnt = false;  // it affects learning, if the scenario trains
 };
 
 class IdleOptions {

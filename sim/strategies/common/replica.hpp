@@ -15,7 +15,7 @@ struct Replica {
   Replica(TrainingContext& context, std::vector<GradientTensor> gradients);
 
   std::vector<GradientTensor> tensors;
-  double elements = 0;            // of all of them
+  double elements = 0;            // of all tensors
   std::vector<LayerCost> adding;  // the job's layers when backward adds to gradients that are there
   Passes alone, alone_adding;     // without hooks
   UpdateWork update;

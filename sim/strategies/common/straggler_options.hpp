@@ -60,7 +60,7 @@ struct LoaderHiccups {
 struct SlowLink {
   LinkClass link = LinkClass::nic;
   int node = 0;        // of an uplink: one of those below the leaf switch
-  double speed = 0.5;  // of what the platform says
+  double speed = 0.5;  // relative to the platform's rate
   double from = 0;     // seconds of the simulation
   Location where = {};
 };
@@ -78,7 +78,7 @@ struct Neighbour {
 // Nodes, or ranks, with another GPU than the platform's.
 struct OtherDevice {
   std::string device;
-  std::vector<int> nodes, ranks;  // one of them is given
+  std::vector<int> nodes, ranks;  // one of the two lists is given
   Location where = {};
 };
 

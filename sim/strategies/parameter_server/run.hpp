@@ -111,7 +111,7 @@ struct PsRun {
 
   const PsSystem& system;
   Executor& executor;
-  std::unique_ptr<PsWatch> watch;   // null = nobody listens
+  std::unique_ptr<PsWatch> watch;   // null = no observer
   std::map<int, SharedCore> cores;  // by worker
 };
 

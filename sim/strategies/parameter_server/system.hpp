@@ -46,7 +46,7 @@ struct PsMessage {
   // Collectives of a node's ranks: `reduce` before each rank pushes its part, `gather` after the
   // part is back.
   double reduce_seconds = 0, gather_seconds = 0;
-  std::vector<ParameterPiece> pieces{};  // what it carries
+  std::vector<ParameterPiece> pieces{};  // its parts of parameters
   std::string_view name{};               // for an observer: the layer, or how it is cut
 
   double bytes(Direction direction) const {
@@ -81,7 +81,7 @@ struct PsPhase {
 // How messages travel between a worker and a server, one way.
 struct PsRoute {
   std::vector<int> links;                                // of PsSystem::links
-  double cap = std::numeric_limits<double>::infinity();  // bytes/s of links nobody else uses
+  double cap = std::numeric_limits<double>::infinity();  // bytes/s of private links
   double latency = 0;
   double cores = 0;  // CPUs: cores that a transfer keeps busy in the server's process
   // Number of hosts, 1 or 2, if a measured curve gives the time of a message. 0 = no curve; latency
@@ -93,7 +93,7 @@ struct PsRoute {
 
 // A lone message, as the curve of its route describes it.
 struct PsFlow {
-  double bytes = 0;  // that it counts as, so that it takes what the curve says
+  double bytes = 0;  // bytes that take the curve's time
   // Share, 0 to 1, that is still in buffers on the way when a serial server has finished sending.
   double held = 0;
 };
@@ -133,7 +133,7 @@ struct PsSystem {
   int places = 1;                   // hosts or GPUs that servers run on
   std::vector<PsMessage> messages;  // in the order they are pushed
   std::vector<PsSegment> segments;  // of one step of one worker
-  int batches = 1;            // optimizer batches in a step: what a worker does between pushes
+  int batches = 1;            // optimizer batches in a step, between pushes
   bool pull_overlap = false;  // forward begins with the layers whose weights are back
   bool priorities = false;    // messages that wait to be sent overtake others
   int credit = 0;             // pushes of a worker under way at a time; 0 = one to each server
