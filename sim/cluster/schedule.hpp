@@ -19,10 +19,10 @@ namespace lockstep {
 inline constexpr double same_moment = 1e-6;
 
 enum class Policy {
-  fifo,        // the first in line starts when it fits; no job overtakes
-  backfill,    // others start early where that cannot delay the first in line (EASY)
-  preemption,  // jobs that have had little evict jobs that have had much
-  elastic,     // backfill; elastic jobs start small, grow into idle GPUs, and give them back
+  fifo,          // the first in line starts when it fits; no job overtakes
+  backfill,      // others start early where that cannot delay the first in line (EASY)
+  preemption,    // jobs that have had little evict jobs that have had much
+  elastic,       // backfill; elastic jobs start small, grow into idle GPUs, and give them back
   time_slicing,  // jobs take turns on the same GPUs, each as a gang
   migration,     // backfill, where running jobs move together to make room for the first in line
 };

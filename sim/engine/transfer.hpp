@@ -26,7 +26,7 @@ struct TransferSpec {
   double latency_seconds = 0;
   double bytes = 0;  // 0 = latency only
   double lone_bytes_per_second =
-      0;  // rate alone by the cost model; 0 = only links limit
+      0;  // what the cost model says it reaches alone; 0 = only links limit
   std::vector<LinkUse> uses;
   double channels = 0;              // multiprocessors taken while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)

@@ -100,7 +100,7 @@ TEST(AcceptanceReport, BarsAreMediansOfWhatWasNotCalibrated) {
   }
 }
 
-// A run beside whose prediction nothing stands would look like one that was compared.
+// A run without a prediction must not look like a compared one.
 TEST(AcceptanceReport, SaysWhatIsMissingAndWhy) {
   const std::string text = acceptance_report(partial_findings());
   EXPECT_THAT(text, HasSubstr("## What did not run\n\n"

@@ -128,7 +128,7 @@ TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
   expect_nothing_left(command, ranks);
 }
 
-// A profile is added to: what disturbed an earlier run is no noise of this one.
+// A profile grows over runs: disturbances of an earlier run are no noise of this one.
 TEST(Calibrate, NotesTheNoiseOfThisRunOnly) {
   Command command(std::string("calibrate --models lenet5 --batches 1") + quick + " -o kept",
                   "until test -f kept/profile.yaml; do sleep 0.01; done;");

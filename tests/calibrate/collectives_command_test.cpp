@@ -42,7 +42,7 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
     EXPECT_LT(point["seconds"], 1) << point;
     EXPECT_GT(point["cpu_seconds"], 0) << point;
     EXPECT_GE(point["repetitions"], 7) << point;
-    // Beside compute only what takes long enough, and messages never.
+    // Only long collectives are measured beside compute, and messages never.
     const bool beside = point["bytes"] > 1e6 && point["collective"] != "send_recv";
     for (const char* speed : {"compute_speed", "speed_beside_compute"}) {
       EXPECT_EQ(point[speed] > 0, beside) << point;
@@ -166,7 +166,7 @@ TEST(Collectives, OfOneHostAndOfSeveralAreDescribedApart) {
   EXPECT_EQ(profile.collectives.size(), 3u);
 }
 
-// Curves of two networks in one profile would be those of neither.
+// Curves of two networks in one profile would describe neither.
 TEST(Collectives, OfAnotherNetworkAreDropped) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;

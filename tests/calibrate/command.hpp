@@ -79,8 +79,8 @@ class Command {
     return false;
   }
   bool run_folder_left() const { return !run_folder().empty(); }
-  // Waits until `count` ranks are in their steps: then each has begun its result, whose name ends
-  // in `kind`. Returns the ranks.
+  // Waits until `count` ranks are in their steps: each has then begun its result, a file whose name
+  // ends in `kind`. Returns the ranks.
   std::vector<pid_t> ranks_under_way(std::size_t count, const std::string& kind = ".result") const {
     until([&] {
       std::size_t begun = 0;

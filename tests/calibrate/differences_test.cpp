@@ -87,8 +87,8 @@ TEST(Differences, FederatedAveragingWeighsWorkersByTheirSamples) {
   EXPECT_NEAR(seen[1][3] / hand.loss(mean, second, 3), 1, 1e-5);
 }
 
-// Asynchronous local SGD: a worker's difference is from what it read, added to what there is by
-// then (Nguyen et al. 2022, FedBuff, algorithm 1 with a buffer of one).
+// Asynchronous local SGD: a worker's difference is relative to the parameters that it read, and is
+// added to the present ones (Nguyen et al. 2022, FedBuff, algorithm 1 with a buffer of one).
 TEST(Differences, AStaleDifferenceIsFromWhatWasRead) {
   Hand hand;
   UpdateSchedule schedule;

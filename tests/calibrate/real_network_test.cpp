@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedModels, testing::ValuesIn(known_models()),
                            return name;
                          });
 
-// Under autocast, what each layer gives has the simulator's element size.
+// Under autocast, each layer's output has the simulator's element size.
 class Autocast : public testing::TestWithParam<std::string> {};
 
 TEST_P(Autocast, ComputesInTheSimulatorsTypes) {

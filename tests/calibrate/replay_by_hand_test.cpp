@@ -67,8 +67,8 @@ LearningPlan plain_sgd(double rate = 0.1) {
   return with;
 }
 
-// n-softsync: who has pushed reads at once, while its push waits for others. The version that it
-// reads then may be made before its push is applied.
+// n-softsync: a worker reads directly after its push, while the push waits for others. The version
+// that it reads then may be made before its push is applied.
 TEST(Replay, AGradientIsOfTheVersionReadEvenWhereTheNextOneIsReadBeforeItIsApplied) {
   ByHand hand(2);
   UpdateSchedule schedule;
@@ -233,7 +233,7 @@ TEST(Replay, AllOfAGradientIsItsLargestHundredPercent) {
   EXPECT_GT(farthest(losses(pushed_as(PushedAs::largest, 0.1)), losses(round_robin(1, 20))), 1e-3);
 }
 
-// Stich et al. 2018, algorithm 1: what is left of one step is added to the next gradient.
+// Stich et al. 2018, algorithm 1: unsent values of one step are added to the next gradient.
 TEST(Replay, WhatIsNotAmongTheLargestWaitsAndAddsUp) {
   constexpr double share = 0.1;
   ByHand hand(1);

@@ -1,4 +1,4 @@
-// Does the replay learn exactly as the schedule says?
+// Does the replay learn exactly in the order of the schedule?
 #include <gtest/gtest.h>
 
 #include <fstream>

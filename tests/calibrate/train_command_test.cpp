@@ -1,4 +1,4 @@
-// Does `lockstep-calibrate train` do what its options say, from the command line to the report?
+// Does `lockstep-calibrate train` follow its options, from the command line to the report?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

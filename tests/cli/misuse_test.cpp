@@ -55,7 +55,7 @@ TEST(Misuse, AMisspeltVerbIsNamed) {
                              HasSubstr("did you mean 'run'?")));
 }
 
-// The plain program knows what the measuring half can be told, but does not measure.
+// The plain program knows the options of the measuring half, but does not measure.
 TEST(Misuse, VerbsOfTheMeasuringHalfNeedIt) {
   EXPECT_THAT(lockstep({"train"}).err, HasSubstr("--model"));
   const Outcome outcome = shell(

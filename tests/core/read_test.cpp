@@ -1,4 +1,4 @@
-// Does a file's text become the values it says?
+// Does a file's text become its values?
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -101,7 +101,7 @@ Program numbered(Bell& bell, Notes& notes, double number) {
   notes.push_back(number);
 }
 
-// In the order in which they came, whoever has left from among them.
+// In order of arrival, also after some programs have left.
 TEST(Executors, ABellWakesInOrder) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -181,7 +181,7 @@ TEST(Executors, ShareLinksAlike) {
   EXPECT_NEAR(seen.at(1), 2, 1e-9);
 }
 
-// 0.1 + 0.2 is later than 0.3 to a computer; whoever began to wait first goes first all the same.
+// 0.1 + 0.2 is later than 0.3 to a computer; the program that began to wait first still goes first.
 TEST(Executors, TakeWhatRoundingSetsApartAsOneMoment) {
   const auto sleeper = [](Executor& world, Notes& notes, double number, double until) -> Program {
     co_await world.sleep_until(until);
@@ -218,7 +218,7 @@ TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
   expect_notes(seen, {100, 16});  // 50 + 20 + 30
 }
 
-// Several links of a flow, several times at one moment: what counts is what they are in the end.
+// Several links of a flow change several times at one moment: only their final capacities count.
 TEST(Executors, ChangeCapacitiesOfAFlowTogether) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     const LinkId first = world.add_link(10), second = world.add_link(20);

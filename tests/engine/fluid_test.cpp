@@ -144,7 +144,7 @@ TEST(FluidNetwork, LinkIsBusyWhileItCarries) {
   EXPECT_DOUBLE_EQ(network.busy_seconds(other, 90), 5);
 }
 
-// 0.1 + 0.2 is more than 0.3 to a computer, and of two that end together the first one is told
+// 0.1 + 0.2 is more than 0.3 to a computer, and the flow that started first is still reported
 // first.
 TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   FluidNetwork network;
@@ -160,7 +160,7 @@ TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   EXPECT_EQ(complete(network), (std::vector{4, 5}));
 }
 
-// A network as its definition says it: of every flow by itself, and of all links.
+// A network by the definition: every flow by itself, and all links.
 class PlainNetwork {
  public:
   struct Flow {

@@ -121,7 +121,7 @@ RC_GTEST_PROP(Groups, LiveAsIfTheyWereAlone, ()) {
   expect_same(together[4], third[0]);
 }
 
-// Where nothing meets, what is worked out ahead of time is what time would have brought.
+// If transfers never meet, results computed in advance equal results over time.
 RC_GTEST_PROP(Groups, AreWorkedOutAheadAsTheyWouldBeCarried, ()) {
   const std::vector<Piece> program = random_program();
   const std::vector<double> factors{random_factor(), random_factor(), random_factor(), 1, 1};

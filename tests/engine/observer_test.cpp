@@ -1,5 +1,5 @@
-// Is an observer told everything that happens, by name, so that nothing overlaps and every second
-// of the step is there; the same on both executors; and nothing changes because somebody listens?
+// Does an observer get all events, by name, without overlap and for every second of the step? Are
+// they the same on both executors, and is the simulation independent of the observer?
 #include "engine/observer.hpp"
 
 #include <gtest/gtest.h>

@@ -467,7 +467,7 @@ TEST(RankGroups, ShareLinksWithPushes) {
   EXPECT_NEAR(seen[1], 6, near);  // 1 + 1 + 1 MB by the 4th second, the last one takes two
 }
 
-// Somebody takes half of the link every other second for as long as the world lasts, and no longer.
+// A background program takes half of the link every other second, and ends with the world.
 TEST(World, EndsWhatGoesOnBesideIt) {
   const std::vector<double> seen = on_both([](Engine engine) {
     World world({.engine = engine});

@@ -1,5 +1,5 @@
-// Do staged checkpoints, copies in memory, replicas, hot spares and evictions take what closed
-// forms say?
+// Do staged checkpoints, copies in memory, replicas, hot spares and evictions agree with closed
+// forms?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

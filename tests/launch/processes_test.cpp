@@ -37,7 +37,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Whether the process whose id stands in the file is gone.
+// Whether the process with the id in the file has ended.
 bool gone(const std::filesystem::path& pid_file) {
   const pid_t pid = std::stoi(text_of(pid_file));
   return ::kill(pid, 0) != 0 && errno == ESRCH;

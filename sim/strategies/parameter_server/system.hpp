@@ -133,9 +133,9 @@ struct PsSystem {
   int places = 1;                   // hosts or GPUs that servers run on
   std::vector<PsMessage> messages;  // in the order they are pushed
   std::vector<PsSegment> segments;  // of one step of one worker
-  int batches = 1;            // optimizer batches in a step, between pushes
-  bool pull_overlap = false;  // forward begins with the layers whose weights are back
-  bool priorities = false;    // messages that wait to be sent overtake others
+  int batches = 1;                  // optimizer batches in a step, between pushes
+  bool pull_overlap = false;        // forward begins with the layers whose weights are back
+  bool priorities = false;          // messages that wait to be sent overtake others
   int credit = 0;             // pushes of a worker under way at a time; 0 = one to each server
   std::vector<double> links;  // bytes/s, one way
   std::vector<PsRoute> routes;
