@@ -4,9 +4,9 @@
 //             that the coroutine never suspends). The reference.
 //   the loop  an await suspends the coroutine, a heap of moments resumes it; flows share links in a
 //             fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
-// One program runs at a time, and until it waits. Programs that can go on take turns in the order
-// in which they were woken; those whose time has come at the same moment (to clock_precision), in
-// the order in which they began to wait, flows last.
+// One program runs at a time, until it waits. Programs that can go on take turns in the order in
+// which they were woken. Programs whose time comes at the same moment (to clock_precision) take
+// turns in the order in which they began to wait, flows last.
 #pragma once
 
 #include <coroutine>

@@ -36,8 +36,8 @@ struct TransferSpec {
   double speed_beside_compute = 1;
   // Relative speed of the ranks' compute while the transfer runs, besides the effect of `cores`.
   double compute_speed = 1;
-  // For an observer: the operation ("all_reduce"), and what it carries ("bucket", the 2nd; -1
-  // = there is only one). Texts that live as long as the simulation.
+  // For an observer: the operation ("all_reduce"), and its content ("bucket", the 2nd; -1 = there
+  // is only one). Texts that live as long as the simulation.
   std::string_view name{}, what{};
   int which = -1;
 };

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// Copies of the state in the memory of hosts, each of which holds its own share and those of the
+// Copies of the state in the memory of hosts. Each host holds its own share and the shares of the
 // others in its group (Wang et al., "Gemini: Fast Failure Recovery in Distributed Training with
 // In-Memory Checkpoints", SOSP 2023). The copies are sent while the network is idle.
 struct MemoryCopies {

@@ -92,7 +92,7 @@ struct ScheduledPush {
   std::int64_t applied = 0;  // version that it made; 0 = dropped (a backup worker came late)
 };
 
-// Gossip: workers that take the mean of their own parameters and those of their peers, all at once
+// Gossip: a set of workers that take the mean of their own and their peers' parameters, all at once
 // (Lian et al. 2017, algorithm 1, with equal weights).
 struct ScheduledAverage {
   struct Mix {

@@ -1,6 +1,6 @@
 // A simulated run as a trace: an observer that records a few ranks in a few steps, and writes them
-// as PyTorch's profiler would. Pass it to a World before the run. docs/trace.md describes the
-// drawing.
+// as PyTorch's profiler would. Set it as the observer of a job's simulation before the run.
+// docs/trace.md describes the drawing.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
-// Skips the simulation of repeating micro-batches: those between the first and the last of a step
-// run the same program. Used by the training loop. Once they take the same time in every respect,
-// the remaining ones are counted instead of simulated.
+// Skips the simulation of repeating micro-batches: all between the first and the last of a step run
+// the same program. Used by the training loop. Once they take the same time in every respect, the
+// remaining ones are counted instead of simulated.
 #pragma once
 
 #include <vector>

@@ -59,7 +59,7 @@ struct MicroBatch {
   bool first = true, last = true;  // of its step
 };
 
-// All hooks are optional. Those that return a Program may block the host.
+// All hooks are optional. Hooks that return a Program may block the host.
 class TrainingHooks {
  public:
   virtual ~TrainingHooks() = default;

@@ -43,8 +43,8 @@ HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
 // PyTorch's Gram-Schmidt over the factors of `matrices` matrices, `bytes` together
 // (powerSGD_hook.py: _orthogonalize). Each column is divided by its norm plus epsilon, three
 // kernels; four more take its part out of the columns behind it: multiply, sum, multiply, subtract.
-// Half of the columns are behind one on average; the four kernels pass over them seven times, with
-// what they write between.
+// Half of the columns are behind one on average; the four kernels pass over them seven times,
+// including writes in between.
 QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts& costs) {
   const double column = bytes / rank;
   return append(costs.stream(3 * column * rank, 3 * rank * matrices),

@@ -19,10 +19,10 @@ std::vector<GradientReady> gradients_ready(const Job& job);
 // Seconds in which the ranks agree on tensors that are ready everywhere.
 double negotiation_seconds(const Job& job);
 
-// Tensors in the order of arrival, as the thread fuses them. A cycle takes the tensors whose
-// backward is issued, and cuts them where `threshold` would be passed; a larger tensor goes alone.
-// The thread waits for the data of each bucket before it looks again (operations.cc:
-// PerformOperation). `Bucket::delay` is the delay of a bucket by cycle and negotiation.
+// Tensors in the order of arrival, as the thread fuses them. A cycle takes the tensors with issued
+// backward, and cuts them before `threshold` is exceeded; a larger tensor goes alone. The thread
+// waits for the data of each bucket before it looks again (operations.cc: PerformOperation).
+// `Bucket::delay` is the delay of a bucket by cycle and negotiation.
 std::vector<Bucket> fuse_when_ready(const std::vector<GradientTensor>& tensors,
                                     const std::vector<GradientReady>& ready,
                                     const HorovodFusion& fusion, double negotiation);

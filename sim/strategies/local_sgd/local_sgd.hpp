@@ -1,6 +1,6 @@
 // Local SGD: every rank trains a whole model on its own, and every few steps all ranks average
-// their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates Little", 2019). Used
-// by the table of strategies alone.
+// their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates Little", 2019).
+// Private to the room; others use strategies/table.hpp.
 #pragma once
 
 #include "strategies/local_sgd/options.hpp"

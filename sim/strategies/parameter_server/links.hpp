@@ -52,8 +52,9 @@ struct PsLinks {
 PsLinks server_links(const Job& job, const ParameterServerOptions& options,
                      const std::vector<ServerPlace>& places, bool one_lane = true);
 
-// On CPU hosts with fewer cores than processes: the rank on whose core each server works, the first
-// server without a core of its own on the first rank's, and so on. -1 = a core of its own.
+// For CPU hosts with fewer cores than processes: the rank that shares its core with each server; -1
+// = the server has a core of its own. The first server without a core of its own works on the first
+// rank's core, and so on.
 std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& places, int servers);
 
 // Cost of a lone message on a route with a measured curve (route.measured > 0).
@@ -66,7 +67,7 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
 // becomes a cap, so no flow slows down another.
 std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system);
 
-// Bursts of neighbours and links that become slow on `links`, which are those of system.links.
+// Adds bursts of neighbours, and links that become slow, on `links`, the PsLinks of system.links.
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 
 }  // namespace lockstep

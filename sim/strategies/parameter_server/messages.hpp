@@ -12,7 +12,7 @@ namespace lockstep {
 
 // The messages of a step: one message for each server, or, when keys travel by themselves, messages
 // in the order of backward. Keys of a server wait for the next ones until they have `smallest`
-// elements together; `join`: those of a layer travel together. Prices and places are not set.
+// elements together. `join`: keys of a layer travel together. Prices and places are not set.
 std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by_key, bool join,
                                      double smallest);
 // Whether gradients are pushed as soon as they are ready: clipping needs the norm of all of them.
@@ -27,8 +27,8 @@ struct ServiceProvenance {
 // Number of messages that a worker may push at a time. 0 = one to each server; also used if there
 // is one message only, or if a serial server takes messages one by one.
 int push_window(const Job& job, const ParameterServerOptions& options);
-// Ranks that push one gradient together: those of a node with local_reduction, else 1. Throws
-// ConfigError if nodes have unequal numbers of ranks.
+// Number of ranks that push one gradient together: the ranks of a node with local_reduction, else
+// 1. Throws ConfigError if nodes have unequal numbers of ranks.
 int ranks_that_reduce(const Job& job, const ParameterServerOptions& options);
 inline bool workers_update(const ParameterServerOptions& options) {
   return options.update == UpdatePlace::workers;

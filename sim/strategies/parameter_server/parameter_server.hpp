@@ -1,6 +1,6 @@
 // The strategy "parameter server": synchronous, asynchronous and stale-synchronous (facts 68-83).
-// Used by the registry of strategies alone. docs/strategies.md describes the model; system.hpp is
-// the simulated system.
+// Private to the room; others use strategies/table.hpp. docs/strategies.md describes the model;
+// system.hpp is the simulated system.
 #pragma once
 
 #include "strategies/parameter_server/options.hpp"
