@@ -1,5 +1,5 @@
-// Files of a test, in a folder of its own that goes with it. A test that leaves anything else in the
-// temporary folder fails (test_main.cpp).
+// Files of a test, in a folder of its own that goes with it. A test that leaves anything else in
+// the temporary folder fails (test_main.cpp).
 #pragma once
 
 #include <filesystem>

@@ -66,7 +66,7 @@ std::string kind_of(const Progress& progress) {
   return progress.device + (progress.quick ? " --quick" : "");
 }
 
-// What was there before, for this device and machine.
+// Progress of an earlier call for this device and machine.
 Progress open_progress(const AcceptanceOptions& options, const std::vector<Unit>& units) {
   Progress progress;
   progress.device = options.device;

@@ -1,5 +1,6 @@
-// `lockstep acceptance`: measures a machine that is lent for minutes, really trains there what was
-// not calibrated, and says how close the predictions come: docs/gpu-acceptance.md.
+// `lockstep acceptance`: measures a machine within minutes, trains cases there that were not
+// calibrated, and reports the errors of the predictions: docs/gpu-acceptance.md. Called by the verb
+// alone.
 #pragma once
 
 #include <string>

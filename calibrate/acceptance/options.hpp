@@ -1,4 +1,4 @@
-// What `lockstep acceptance` can be told.
+// Options of `lockstep acceptance`. Filled by its declaration, read by all parts of the acceptance.
 #pragma once
 
 #include <CLI/CLI.hpp>

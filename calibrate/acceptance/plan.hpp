@@ -1,5 +1,5 @@
-// What is measured, in which order, and about how long it takes. A unit is what runs once, in a
-// process of its own, and leaves its result.
+// The plan of an acceptance: its units, their order, and estimates of their durations. Make it
+// before anything is measured. A unit runs once, in a process of its own, and leaves a result.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct AcceptanceScope {
 };
 AcceptanceScope scope_of(const AcceptanceOptions& options);
 
-// How a real run of one rank stands to what was calibrated.
+// The relation of a real run of one rank to the calibrated cases.
 enum class Purpose { calibrated, between, beyond, other, ranks };
 template <>
 struct EnumNames<Purpose> {
@@ -48,17 +48,17 @@ struct Unit {
   bool trains() const { return !strategy.empty(); }
 };
 
-// In this order, so that what is there when time runs out is worth most: the two precisions that
-// most train with before the others, and the calibration of a model beside its real runs.
+// Ordered by value, in case time runs out: the two most used precisions come before the others, and
+// the calibration of a model comes beside its real runs.
 std::vector<Unit> plan_of(const AcceptanceScope& scope, bool on_gpu);
 
-// Throws ConfigError about words that name nothing of it.
+// Throws ConfigError about words that name no unit.
 std::vector<Unit> chosen_units(const AcceptanceOptions& options, const AcceptanceScope& scope);
 
 // The training of a unit, at one of its batches.
 Training training_of(const Unit& unit, std::int64_t batch);
 
-// Seconds of each, from modelled steps: on a GPU those of an H100.
+// Seconds of each unit, from modelled steps; on a GPU, an H100's.
 std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu);
 

@@ -1,4 +1,4 @@
-// What the simulator says about the real runs, from the profile as it is by then.
+// Predictions for the real runs of an acceptance, from the present profile. Used by its report.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ struct Predictions {
   std::map<std::string, std::string> refused;  // unit: why there is none
 };
 // Predicts the units that were really trained, and keeps scenarios and records in the folder.
-// Several ranks on one GPU are no machine that the simulator knows, and nothing is predicted without
-// a profile: figures of the device models are no test. Ends early on Ctrl-C.
+// Several ranks on one GPU are no machine that the simulator knows, and nothing is predicted
+// without a profile: figures of the device models are no test. Ends early on Ctrl-C.
 Predictions predict_units(const std::vector<Unit>& trained, const std::string& folder, bool on_gpu);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// A folder of results: profiles, real/, predicted/, scenarios/, logs/, and in progress.yaml what has
-// run and how it ended, so that a later call, on another machine of the kind, goes on.
+// A folder of results: profiles, real/, predicted/, scenarios/, logs/, and progress.yaml with the
+// outcome of each unit. Read it to continue an acceptance in a later call, also on another machine
+// of the kind.
 #pragma once
 
 #include <map>
@@ -48,7 +49,7 @@ void describe(Visitor& v, Progress& p) {
   v.field("units", p.units, "What has run.");
 }
 
-// An empty one where there is none. Throws ConfigError.
+// Empty progress if there is none. Throws ConfigError.
 Progress load_progress(const std::string& folder);
 void save_progress(const std::string& folder, const Progress& progress);  // throws OutputError
 
@@ -59,7 +60,7 @@ std::string log_of_unit(const std::string& folder, const std::string& name);
 // Its last lines that are not blank, each ended; "" without a log.
 std::string end_of_log(const std::string& folder, const std::string& name, std::size_t lines);
 
-// The runs that are done, by name; forgets those whose record cannot be read.
+// The completed runs by name; forgets runs whose record cannot be read.
 std::map<std::string, RealRun> read_real_runs(const std::string& folder, Progress& progress);
 
 }  // namespace lockstep

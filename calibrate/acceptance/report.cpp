@@ -21,7 +21,8 @@ namespace {
 using Align = Table::Align;
 using Text = std::vector<std::string>;
 
-// What is compared. The median error over what was not calibrated is to be within the bar.
+// A kind of compared figure. The median error of rows that were not calibrated must be within the
+// bar.
 struct Compared {
   const char* name;
   const char* key;  // of the JSON
@@ -46,7 +47,7 @@ struct Pair {
   const RealRun* real;
   const Prediction* predicted;  // null = none
 
-  // None of what is not measured: a CPU has no caching allocator.
+  // Nothing for figures that are not measured: a CPU has no caching allocator.
   std::optional<double> error(const Compared& what) const {
     if (predicted == nullptr || !(what.real(*real) > 0)) return std::nullopt;
     return what.predicted(*predicted) / what.real(*real) - 1;
@@ -72,7 +73,7 @@ bool judged(Purpose purpose) {
   return purpose != Purpose::calibrated && purpose != Purpose::ranks;
 }
 
-// Sizes of the errors of those whose purpose is `chosen`.
+// Absolute errors of runs with the purpose `chosen`.
 std::vector<double> errors_of(const Compared& what, const std::vector<Pair>& pairs,
                               const std::function<bool(Purpose)>& chosen) {
   std::vector<double> errors;
@@ -212,7 +213,7 @@ std::string as_code(std::string text) {
   return fmt::format(": `{}`", text.substr(0, 200));
 }
 
-// What of the plan did not run, and what has no prediction.
+// Units of the plan that did not run or have no prediction.
 struct Missing {
   Text failed, unpredicted, left;
 };

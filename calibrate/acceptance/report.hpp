@@ -1,4 +1,5 @@
-// Predictions beside real training, against the bars: Markdown for people, JSON for programs.
+// The report of an acceptance: predictions beside real training, against the bars. Write it as
+// Markdown for people and as JSON for programs.
 #pragma once
 
 #include <map>

@@ -53,7 +53,7 @@ Call probes_call(const AcceptanceOptions& options, const AcceptanceScope& scope)
   return call;
 }
 
-// Copies and updates by size belong to a model, whatever the precision.
+// Copies and updates by size belong to a model, for every precision.
 bool streams_measured(const std::string& model, const Progress& progress) {
   return std::any_of(progress.units.begin(), progress.units.end(), [&](const UnitProgress& unit) {
     return unit.state == UnitState::done && unit.name.starts_with("calibrate-" + model + "-");
@@ -188,7 +188,7 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (!progress.is(units[i].name, UnitState::done)) queue.push_back(i);
   }
-  // What failed or did not end before comes last, but nothing goes without a profile.
+  // Units that failed or did not end before come last, but no unit runs without a profile.
   const bool has_profile = fs::exists(profile_folder(options.folder) + "/profile.yaml");
   const auto needed = [&](const Unit& unit) { return unit.stage == Stage::probes && !has_profile; };
   std::stable_partition(queue.begin(), queue.end(), [&](std::size_t i) {
@@ -215,7 +215,7 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
   const auto over = [&] { return InterruptGuard::interrupted() || budget.left() <= 0; };
   for (const std::size_t i : queue) {
     if (over()) return;
-    // Where what comes next is too long for what is left, something shorter may not be.
+    // If the next unit is too long for the rest of the budget, a shorter one may still fit.
     if (!needed(units[i]) && expected(i) > budget.left()) continue;
     run(i);
     begun = true;

@@ -1,4 +1,5 @@
-// Carries out units of the plan, each as a process, within a budget of time.
+// Runs units of the plan, each as a process, within a budget of time. Called after the plan is
+// made.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,7 @@
 
 namespace lockstep {
 
-// Seconds that a call may take. What the report needs at the end is kept.
+// Seconds that a call may take. The seconds that the final report needs are reserved.
 class Budget {
  public:
   explicit Budget(double limit);  // 0 = no limit
@@ -23,11 +24,11 @@ class Budget {
   double usable_;
 };
 
-// Of a GPU, without any framework. Throws ConfigError where it is not built.
+// The program that probes a GPU without any framework. Throws ConfigError if it is not built.
 std::string device_probe_program();
 
-// What the results in a folder must be of, to go on there: the name of the GPU, or of the CPU with
-// the number of its cores. Throws ExitError (exit_no_device) where there is no such device.
+// The machine's name: its GPU, or its CPU with the number of cores. A folder's results must carry
+// this name to be continued. Throws ExitError (exit_no_device) if there is no such device.
 std::string name_of_machine(const AcceptanceOptions& options);
 
 // Runs the units that are not done, and notes in `progress` and on disk how each ended, until all

@@ -1,5 +1,5 @@
-// lockstep calibrate collectives: starts the ranks, gathers what they measured, prints and keeps
-// it.
+// lockstep calibrate collectives: starts the ranks, gathers their measurements, prints and stores
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ void check_backend(const std::string& backend) {
                    allowed_hint(backend, {"gloo"}));
 }
 
-// Keeps what the profile holds of other things; returns its path.
+// Keeps other parts of the profile; returns its path.
 std::string save(const CollectiveReport& report, const CollectivesText& options,
                  const std::vector<RankProcess>& ranks) {
   Profile profile = open_profile(options.folder, options.device_file);

@@ -20,8 +20,8 @@ int collectives_worker(const Words& arguments) {
   options.own_address = arguments.at(3);
   CollectivePlan plan;
   plan.collectives = parse_collectives(arguments.at(5));
-  // Point to point while the connection is fresh: TCP's buffers grow with what it has carried, and
-  // a parameter server's carries nothing but pushes and answers.
+  // Point to point comes first, on a fresh connection: TCP's buffers grow with traffic, and a
+  // parameter server's connection carries only pushes and answers.
   std::stable_partition(plan.collectives.begin(), plan.collectives.end(),
                         [](Collective one) { return one == Collective::send_recv; });
   plan.sizes = parse_sizes(arguments.at(6));

@@ -180,7 +180,7 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
       ->capture_default_str();
   auto* json = verb.add_flag("--json", text.json, "One JSON document");
   verb.add_flag("--csv", text.csv, "CSV with a header line")->excludes(json);
-  // What the program tells its ranks.
+  // Options that the program passes to its ranks.
   for (CLI::Option* hidden :
        {verb.add_option("--rank", text.rank), verb.add_option("--store", text.store),
         verb.add_option("--address", text.address), verb.add_option("--result", text.result),

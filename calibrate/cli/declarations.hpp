@@ -1,5 +1,5 @@
-// What the verbs of the measuring half can be told. Apart from what they do, and without LibTorch,
-// so that the plain program says it, too: `lockstep train --help` needs nothing built but the
+// Options of the verbs of the measuring half. They are declared without LibTorch and apart from the
+// verbs, so that the plain program prints them, too: `lockstep train --help` needs only the
 // simulator.
 #pragma once
 
@@ -56,7 +56,7 @@ struct TrainText {
   bool shard_grad_op = false, replay = false, json = false, csv = false;
   InputText input;
   OptimizerText optimizer;
-  // Of a child process.
+  // The rank of a child process.
   int rank = -1;
   std::string store, address = "127.0.0.1", result;
   std::vector<std::string> reports;  // of the ranks, to be replayed

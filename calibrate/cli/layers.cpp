@@ -29,15 +29,15 @@ namespace {
 
 using nlohmann::json;
 
-// What a job's ranks wrote, or why there is nothing.
+// Results of a job's ranks, or the reason why there are none.
 struct Answers {
   std::vector<json> ranks;  // empty: `skipped`, or the user interrupted
   std::string skipped;
 };
 
-// We send SIGKILL only once a rank has failed, so the first to die of it was killed from outside:
-// by the kernel when memory ran out, or by somebody. The other batches are worth measuring either
-// way.
+// We send SIGKILL only after a rank has failed. The first rank that dies of it was killed from
+// outside: by the kernel for lack of memory, or by another program. The other batches are worth
+// measuring either way.
 constexpr int killed = 128 + 9;
 
 Answers measure(LayersJob job) {
@@ -188,8 +188,8 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
   return jobs;
 }
 
-// The device file that the profile belongs to. A GPU's: as the profile that is there already says,
-// which lockstep-calibrate-cuda has found out.
+// The device file that the profile belongs to. For a GPU: as in the existing profile, which
+// lockstep-calibrate-cuda has determined.
 std::string device_of(const LayersText& options) {
   if (!options.device_file.empty()) return options.device_file;
   if (options.device == "cpu") return "cpu-core";

@@ -1,4 +1,5 @@
-// What `lockstep-calibrate calibrate` asks of its ranks, as words of a command line. No LibTorch.
+// The requests of `lockstep-calibrate calibrate` to its ranks, as words of a command line. No
+// LibTorch.
 #pragma once
 
 #include <cstdint>

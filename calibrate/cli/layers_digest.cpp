@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Samples of all ranks, without those that others disturbed unless most were.
+// Samples of all ranks, without disturbed ones unless most were disturbed.
 std::vector<json> pooled(const std::vector<json>& ranks, std::size_t& disturbed) {
   std::vector<json> calm, all;
   for (const json& rank : ranks) {
@@ -73,8 +73,8 @@ double step_sigma(const std::vector<json>& ranks) {
   return median(differences) / (normal_quantile(0.75) * std::sqrt(2.0));
 }
 
-// Each plain step over the median of those around it: what single interruptions and noise make of a
-// step, without drift. Every other of the eight before and after, as in step_sigma().
+// Each plain step divided by the median of its neighbours: the effect of interruptions and noise,
+// without drift. Every other of the eight before and after, as in step_sigma().
 std::vector<double> step_factors(const std::vector<json>& ranks) {
   constexpr std::ptrdiff_t reach = 8;
   std::vector<double> factors;
@@ -95,7 +95,7 @@ std::vector<double> step_factors(const std::vector<json>& ranks) {
 
 // Each layer's median share of its own repetition's observed step: a machine that is slower for a
 // second is so for all layers of a repetition. Scaled so that they add up to the plain step's
-// forward and backward: what the observer costs is taken out in proportion.
+// forward and backward; this removes the observer's cost in proportion.
 ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& samples,
                            Measured& line) {
   ProfileBatch batch;
@@ -134,7 +134,7 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   return batch;
 }
 
-// What a library took while it convolved; nothing was measured on CPUs.
+// Memory that a library took during convolutions; not measured on CPUs.
 void note_workspaces(const TrainingStep& step, const json& rank, ProfileBatch& batch) {
   const json &memory = rank.at("memory"), &forward = memory.at("forward_workspace"),
              &backward = memory.at("backward_workspace");

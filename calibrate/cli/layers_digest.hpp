@@ -1,4 +1,5 @@
-// From what the ranks of a LayersJob wrote to a profile and a line of the summary. No LibTorch.
+// Turns the results of a LayersJob's ranks into a profile and a line of the summary. Call it after
+// the ranks have ended. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,14 @@ struct Measured {
 // Layers and update of a model; `ranks`: the ranks' values, one each.
 void digest(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile,
             Measured& line);
-// Host time of an operator, forward, backward and of updates, and what libraries keep: the medians of
-// all batches of the profile that have them (GPUs only). What the profile says of a launch stays.
+// Sets host times of an operator in forward, backward and updates, and memory that libraries keep,
+// to the medians over all batches of the profile that have them (GPUs only). The profile's launch
+// times are unchanged.
 void summarise_models(Profile& profile);
 // Copies and updates by size. Copies that a GPU's own probe has measured stay.
 void digest_streams(const LayersJob& job, const std::vector<nlohmann::json>& ranks,
                     Profile& profile);
-// The work of the job's hook, in place of what the profile says of the same settings.
+// The work of the job's hook; replaces the profile's values for the same settings.
 void digest_hook(const LayersJob& job, const std::vector<nlohmann::json>& ranks, Profile& profile);
 
 }  // namespace lockstep

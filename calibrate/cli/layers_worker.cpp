@@ -23,7 +23,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// All ranks must go on while one of them measures, or that one has the memory for itself.
+// All ranks must continue while one of them measures, or that rank has the memory bandwidth for
+// itself.
 class Together {
  public:
   Together(const LayersJob& job) : job_(job) {}
@@ -52,7 +53,7 @@ json measure_layers(const LayersJob& job) {
   options.optimizer = job.optimizer;
   options.pause_seconds = job.pause_seconds;
   options.enough = [&](const std::vector<LayerSamples>& samples) {
-    // Under way, for whoever looks into the run's folder.
+    // Marks the measurement as under way, for readers of the run's folder.
     if (samples.size() == 1) std::ofstream{job.result_file};
     std::vector<double> calm;
     for (const LayerSamples& sample : samples) {
@@ -99,7 +100,8 @@ json measure_streams(const LayersJob& job) {
   for (std::int64_t elements = 1 << 12; elements <= job.most_elements; elements *= 4) {
     options.elements.push_back(elements);
   }
-  // Each of a dozen for a second, or a tenth of what layers may take where that is little.
+  // Each of a dozen measurements takes a second, or a tenth of the time allowed for layers if that
+  // is less.
   const double most_seconds = std::min(1.0, job.most_seconds / 10);
   double began = now();
   std::size_t last = 0;

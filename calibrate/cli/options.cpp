@@ -76,7 +76,7 @@ OptimizerSpec OptimizerText::spec() const {
   const bool has_momentum =
       result.name == OptimizerKind::sgd || result.name == OptimizerKind::rmsprop;
   result.momentum = has_momentum ? momentum : 0;
-  // What LibTorch's C++ side has: one call after the other for every tensor.
+  // The implementation in LibTorch's C++ API: one call after the other for every tensor.
   result.implementation = OptimizerImplementation::for_loop;
   return result;
 }

@@ -1,4 +1,5 @@
-// Options that several verbs share, as texts on the command line and as values.
+// Options that several verbs share, as texts on the command line and as values. Use them in the
+// verbs' implementations; declarations.hpp declares them.
 #pragma once
 
 #include <fmt/format.h>
@@ -41,7 +42,8 @@ double parse_option(const std::string& option, const std::string& text, Dimensio
 // "5%" or "0.05" likewise; refuses "5", which is 500 %.
 double parse_share(const std::string& option, const std::string& text);
 double parse_portion(const std::string& option, const std::string& text);  // more than 0, at most 1
-// --slow-rank 1:1.5: one of `ranks` ranks, whose work takes 1.5 times as long. Throws ConfigError.
+// --slow-rank 1:1.5: the work of this rank, one of `ranks`, takes 1.5 times as long. Throws
+// ConfigError.
 struct SlowRankText {
   int rank = 0;
   double factor = 1;

@@ -1,4 +1,4 @@
-// One replay in a process of its own: what `run` starts for each seed of each point.
+// One replay in a process of its own; `run` starts one for each seed of each point.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 

@@ -90,8 +90,8 @@ std::string text_of_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-// What a replay of the run's own order of updates says: a process like a rank does it, because
-// libraries add up in another order where they have more cores.
+// Replays the run's own order of updates. A process like a rank does it, because libraries with
+// more cores add up in another order.
 void replay_reports(const TrainText& text, const TrainOptions& options) {
   std::vector<RankReport> reports;
   for (const std::string& path : text.reports) {

@@ -1,7 +1,7 @@
-// The verbs of lockstep-calibrate, one .cpp each, without LibTorch: what needs it runs in worker
-// processes or behind the plain headers of probes/ and runs/. Results go to stdout, everything else
-// to stderr. Exit codes: 0 done, 1 a fault of ours or of a rank, 2 wrong input, 5 a rank was killed
-// or had no memory, 74 something could not be written, 130 interrupted.
+// The verbs of lockstep-calibrate, one .cpp each, without LibTorch: work that needs it runs in
+// worker processes or behind the plain headers of probes/ and runs/. Results go to stdout,
+// everything else to stderr. Exit codes: 0 done, 1 a fault of ours or of a rank, 2 wrong input, 5 a
+// rank was killed or had no memory, 74 something could not be written, 130 interrupted.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ void add_layers(CLI::App& app, Chosen& chosen);             // `calibrate` and b
 void add_collectives(CLI::App& calibrate, Chosen& chosen);  // ... `collectives`
 void add_train(CLI::App& app, Chosen& chosen, const Arguments& arguments);
 
-// Hidden: what a rank runs in a process of its own, started by another verb.
+// Hidden: the task of a rank in a process of its own, started by another verb.
 void add_worker(CLI::App& app, Chosen& chosen);
 // The arguments that make this executable run worker `name`.
 std::vector<std::string> worker_arguments(const std::string& name,

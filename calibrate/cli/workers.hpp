@@ -1,4 +1,4 @@
-// What a rank runs, by name (`lockstep-calibrate worker NAME ...`). Each returns the exit code.
+// The tasks of a rank, by name (`lockstep-calibrate worker NAME ...`). Each returns the exit code.
 #pragma once
 
 #include <string>

@@ -154,9 +154,9 @@ TrainingStep step_of(const Training& training, AttentionKind attention) {
   return build_step(*load_model(training.model), one);
 }
 
-// The jitter of compute is what the profile says that a step varies by, unless single steps are known
-// (closed_loop.cpp): who comes first where two ranks are nearly equal, and how long equals wait for
-// each other, follows from it.
+// The jitter of compute is the profile's variation of a step, unless single steps are known
+// (closed_loop.cpp). The order of arrival of nearly equal ranks, and their wait for each other,
+// follow from it.
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile) {
   const AttentionKind attention =

@@ -1,4 +1,5 @@
-// What is compared: training as `train` is told and as the scenario says it.
+// The compared cases: training as options of `train` and as a scenario. Used by the closed loop to
+// state both alike.
 #pragma once
 
 #include <string>
@@ -19,10 +20,11 @@ struct Case {
   std::vector<std::string> work{};  // for `calibrate`: what it does besides layers
 };
 
-// Those that are named; all without a name. Throws ConfigError.
+// The cases with these labels; all without a label. Throws ConfigError.
 std::vector<Case> chosen_cases(const Training& training, const std::vector<std::string>& labels);
 
-// What the measuring half is told of the input, and of all but the strategy for `train`.
+// Options of the measuring half for the input, and for all parts of a `train` call but the
+// strategy.
 std::vector<std::string> input_words(const Training& training);
 std::vector<std::string> train_words(const Training& training, int steps);
 
@@ -35,13 +37,13 @@ Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 
 bool has_server(const Case& one);
-// Workers of a server wait for its answer before each step, and do nothing else meanwhile; but where they make
-// several steps by themselves.
+// Workers of a server wait for its answer before each step, and do nothing else meanwhile; but
+// where they make several steps by themselves.
 bool waits_before_step(const Case& one);
 // Its communication hook has work that is measured.
 bool compresses(const Case& one);
 
-// What was measured of this training. Null = the profile does not have it.
+// The measured batch of this training. Null if the profile does not have it.
 const ProfileBatch* measured_batch(const Training& training, const Profile& profile);
 // Mean seconds of forward and backward, from the measured layers and how far single steps are from
 // their median. 0 = the profile does not have them.

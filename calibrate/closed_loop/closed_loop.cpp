@@ -60,7 +60,8 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// Copies and updates by size `too`, or those that the profile has. As the ranks of `one` compute.
+// Also measures copies and updates by size if `too`, or if the profile has them. As the ranks of
+// `one` compute.
 void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too,
                       const Case& one) {
   Words words = Words{"calibrate", "--models", options.model} + input_words(options) + one.work;
@@ -73,10 +74,9 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
                         quantity_text(options.layers_seconds, Dimension::seconds), "-o", folder});
 }
 
-// Of the measured curves: as asked, and a small one. Buffers of a network, the first bucket, a
-// server's small tensors are that small, and below its smallest point a curve has no more to say
-// than that point's time.
-// Factors of gradients have a few kilobytes.
+// Sizes of the measured curves: as requested, and a small size. Buffers of a network, the first
+// bucket, and a server's small tensors are that small. Below its smallest point a curve only
+// repeats that point's time. Factors of gradients have a few kilobytes.
 std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case>& cases) {
   constexpr double kib = 1024;
   std::vector<double> sizes = parse_sizes(asked);
@@ -92,8 +92,9 @@ std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case
   return sizes;
 }
 
-// Of messages, the one of all parameters, too: a sender fills its buffer in pieces of a third, so how
-// much of a message is still in there when the sender is free depends on its size.
+// Sizes of messages, including the message of all parameters. A sender fills its buffer in pieces
+// of a third, so the part of a message that is left in the buffer when the sender is free depends
+// on its size.
 std::vector<double> message_sizes(const Training& training, std::vector<double> sizes) {
   const TrainingStep step = step_of(training, AttentionKind::plain);
   const double message = 4 * static_cast<double>(step.parameter_count);  // fp32
@@ -102,7 +103,7 @@ std::vector<double> message_sizes(const Training& training, std::vector<double> 
   return sizes;
 }
 
-// What the cases wait for: servers and their workers only send messages.
+// The collectives that the cases wait for; servers and their workers only send messages.
 std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
   if (std::all_of(cases.begin(), cases.end(), has_server)) return {"send_recv"};
   std::vector<std::string> all;
@@ -169,7 +170,7 @@ class WorkFolder {
   bool keep_;
 };
 
-// Whether there will be hosts of their own; where they cannot be had, says so and takes loopback.
+// Whether hosts with network namespaces are available; otherwise reports it and uses loopback.
 bool use_network(ClosedLoopOptions& options) {
   if (network_rate(options.network) <= 0) return false;
   const std::string reason = why_no_linked_hosts();
@@ -179,8 +180,8 @@ bool use_network(ClosedLoopOptions& options) {
   return false;
 }
 
-// The jitter of compute is what the profile says of single steps, which a file beside it holds; where
-// it does not, a lognormal one.
+// The jitter of compute comes from the profile's single steps, in a file beside it; without them it
+// is lognormal.
 void use_measured_jitter(const Training& training, const Profile& profile,
                          const std::string& folder, Scenario& scenario) {
   const ProfileBatch* batch = measured_batch(training, profile);
@@ -212,7 +213,7 @@ class Load {
   double ours_ = ours();
 };
 
-// Says how long it will take, from the modelled or kept steps.
+// Prints the expected duration, from the modelled or kept steps.
 LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Case>& cases,
                           bool networked, const ResultRecord& modelled) {
   std::vector<double> steps;
@@ -221,7 +222,7 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Ca
     return static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), alike));
   };
   const std::size_t pausing = count(waits_before_step);
-  // Messages of one host are measured beside those between hosts.
+  // Messages within one host are measured beside messages between hosts.
   const std::size_t collectives = collectives_of(cases).size() + (networked ? 1 : 0);
   std::vector<double> sizes = curve_sizes(options.sizes, cases);
   if (count(has_server) == cases.size()) sizes = message_sizes(options, std::move(sizes));
@@ -239,7 +240,7 @@ int closed_loop_command(ClosedLoopOptions options) {
   const std::vector<Case> cases = chosen_cases(options, options.strategies);
   ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
   const InterruptGuard guard;
-  // The measuring half would say what is wrong with them after the layers only.
+  // Checked here, because the measuring half would report a mistake only after the layers.
   (void)curve_sizes(options.sizes, cases);
   (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
@@ -265,7 +266,7 @@ int closed_loop_command(ClosedLoopOptions options) {
       Scenario scenario = scenario_of(options, cases, profile);
       use_measured_jitter(options, profile, folder, scenario);
       write_text(folder + "/scenario.yaml", write_scenario(scenario));
-      // Read back, so that what is compared is what a user would run.
+      // Read back, so that the compared prediction is a user's prediction.
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
     const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
@@ -278,7 +279,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     record = predict(measured_profile());
 
     const Words common = train_words(options, options.steps) + Words{"--network", options.network};
-    // By what the runs before took, or as estimated.
+    // By the durations of earlier runs, or as estimated.
     const auto began = std::chrono::steady_clock::now();
     const auto spent = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -1,4 +1,5 @@
-// Calibrates here, predicts, trains and compares: docs/closed-loop.md.
+// Calibrates this machine, predicts, trains and compares: docs/closed-loop.md. Called by `lockstep
+// closed-loop`.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace lockstep {
 
-// What is trained, alike by real runs and by the scenario that describes them.
+// The training, equal in real runs and in the scenario that describes them.
 struct Training {
   std::string model = "resnet18";
   std::vector<std::int64_t> image;  // empty, 0 = the model's default

@@ -27,9 +27,9 @@ double streams_seconds(double most) {
   return start + times * std::min(1.0, most / 10);
 }
 
-// Alone, beside compute and (messages) on one core, and again when it was disturbed. However long one
-// call takes, there are some thirty: three and a series first, seven repetitions, as many more beside
-// compute, or answered and on one core, where they are short (probe_collectives).
+// Alone, beside compute and (messages) on one core, and again when it was disturbed. However long
+// one call takes, there are some thirty: three and a series first, seven repetitions, as many more
+// beside compute, or answered and on one core, where they are short (probe_collectives).
 double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
                       double rate) {
   constexpr double times = 2, calls = 30;

@@ -1,4 +1,4 @@
-// How long measuring takes, before anything is measured.
+// Estimates of measuring times. Call them before anything is measured, to tell the user.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace lockstep {
 
-// What the measuring half takes on two cores that are not busy otherwise. `step`: seconds of a step.
+// Durations of measurements on two otherwise idle cores. `step`: seconds of a step.
 double layers_seconds(double most, double step);  // of one model and batch: `most` for it
 double streams_seconds(double most);              // copies and updates by size
-// Of so many collectives, each of these sizes (bytes): `each` for a point, over links of `rate`
+// For so many collectives at each of these sizes (bytes): `each` for a point, over links of `rate`
 // bytes/s (0: loopback).
 double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
                       double rate);
@@ -31,8 +31,8 @@ constexpr int layer_repetitions = 40;
 constexpr double layer_pause = 0.1;
 
 // `curves`: collectives to measure, `sizes` of each. `steps`: modelled seconds of a step of each
-// strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`: the work
-// of a communication hook beside them.
+// strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`:
+// the work of a communication hook beside them.
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
                            const std::vector<double>& sizes, const std::vector<double>& steps,
                            std::size_t pausing, std::size_t compressing);

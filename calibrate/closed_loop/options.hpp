@@ -1,4 +1,4 @@
-// What `lockstep closed-loop` can be told.
+// Options of `lockstep closed-loop`. Filled by its declaration.
 #pragma once
 
 #include <CLI/CLI.hpp>

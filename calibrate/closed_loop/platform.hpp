@@ -1,4 +1,5 @@
-// The machine that `lockstep closed-loop` trains on, as a platform file for the prediction.
+// The machine that `lockstep closed-loop` trains on, as a platform file. The prediction's scenario
+// refers to it.
 #pragma once
 
 #include <string>

@@ -39,12 +39,13 @@ std::vector<double> errors_of(const std::vector<double>& predicted,
   return errors;
 }
 
-// What the repetitions together say. Of a few the median, which no single strange one moves.
+// The summary of repetitions. For a few repetitions it is the median, which a single outlier does
+// not move.
 double centre(const std::vector<double>& errors) {
   return pseudo_median_bounds(errors) ? pseudo_median(errors) : median(errors);
 }
 
-// An error that is told where nothing was asked for.
+// Errors above this are reported even without a bar.
 constexpr double usual_error = 0.1;
 
 double error_to_tell(const ClosedLoopOptions& options) {
@@ -145,8 +146,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths) {
   return table;
 }
 
-// What chance leaves of each strategy's error, where there are enough repetitions to say; or nothing.
-// With a kept profile the chance of its probes is not in it.
+// The effect of chance on each strategy's error, if there are enough repetitions; otherwise empty.
+// With a kept profile it excludes the chance of the profile's probes.
 std::string confidence(const ResultRecord& record, const std::vector<Truth>& truths) {
   std::vector<std::string> known;
   for (std::size_t i = 0; i < truths.size(); ++i) {
@@ -175,7 +176,7 @@ Unrest unrest_of(const RealRun& run, const Disturbance& load) {
 }
 
 bool quiet(const Unrest& unrest, double share) {
-  // More than what a system does beside: a run takes seconds, and starts processes.
+  // Above the normal activity of a system: a run takes seconds, and starts processes.
   constexpr DisturbanceLimits limits{.foreign = 0.15, .stolen = 0.05};
   return !disturbed(unrest.load, limits) && unrest.chance <= share;
 }

@@ -1,4 +1,5 @@
-// The table at the end of `lockstep closed-loop`: real training beside its prediction.
+// The table at the end of `lockstep closed-loop`: real training beside its prediction. Fill one
+// Truth for each strategy.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@ Unrest unrest_of(const RealRun& run, const Disturbance& load);
 // Whether the repetition can tell an error of `share`.
 bool quiet(const Unrest& unrest, double share);
 
-// What the repetitions of one strategy said, and what their predictions.
+// Measurements of one strategy's repetitions, and their predictions.
 struct Truth {
   std::vector<double> step_seconds;  // step of each repetition
   std::vector<double> predicted;     // for each repetition
-  // Workers of servers, for each repetition: what their compute took in the run, relative to when
-  // its layers were measured (mean of the ranks), and the step predicted with that.
+  // Workers of servers, for each repetition: seconds of compute in the run relative to the measured
+  // layers (mean of the ranks), and the step predicted with that ratio.
   std::vector<double> compute, predicted_so;
   std::vector<double> staleness;  // mean of each repetition
   std::vector<double> predicted_staleness;
@@ -38,10 +39,11 @@ struct Truth {
 // How many repetitions were quiet enough for the error that the user allows.
 std::size_t quiet_repetitions(const Truth& truth, const ClosedLoopOptions& options);
 
-// Adds a real run, and what had been predicted for it.
+// Adds a real run, and its prediction.
 void add_repetition(Truth& truth, const RealRun& run, const Prediction& predicted,
                     const Disturbance& load = {});
-// What its ranks' compute took relative to the measured layers, and the prediction with that.
+// Adds the time of its ranks' compute relative to the measured layers, and the prediction with that
+// time.
 void add_own_compute(Truth& truth, const std::vector<double>& of_ranks, const Prediction& so);
 
 struct LoopReport {

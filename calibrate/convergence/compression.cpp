@@ -1,5 +1,6 @@
-// See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket that
-// all have afterwards. Kept tensors are what was not sent, for the next step (error feedback).
+// See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket
+// that all ranks then have. Kept tensors are unsent values, for the next step (error feedback).
+// Kept tensors are unsent values, for the next step (error feedback).
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>
@@ -27,7 +28,7 @@ void add_to(Tensors& kept, const Tensors& flat) {
   }
 }
 
-// The elements that a rank sends leave those that it keeps.
+// Removes the elements that a rank sends from its kept elements.
 at::Tensor sent(at::Tensor& kept, const at::Tensor& places) {
   at::Tensor values = kept.index_select(0, places);
   kept.index_fill_(0, places, 0);
@@ -57,7 +58,7 @@ at::Tensor random_k(const Tensors& flat, Tensors& kept, double fraction, at::Gen
   return sum.div_(static_cast<double>(kept.size()));
 }
 
-// +1 or -1 in each element, as one bit says it.
+// +1 or -1 in each element, as one bit encodes it.
 at::Tensor signs_of(const at::Tensor& values) {
   return values.ge(0).to(at::kFloat).mul_(2).sub_(1);
 }
@@ -69,8 +70,8 @@ at::Tensor majority(const Tensors& flat) {
   return votes.sign_();
 }
 
-// Alistarh et al. 2017, section 3.1: a sign and seven bits of |g| over the bucket's 2-norm, rounded up or
-// down at random so that the mean is right.
+// Alistarh et al. 2017, section 3.1: a sign and seven bits of |g| over the bucket's 2-norm, rounded
+// up or down at random so that the mean is right.
 at::Tensor quantised(const at::Tensor& flat, at::Generator drawn) {
   constexpr double levels = 127;
   const double norm = flat.norm().item<double>();
@@ -88,8 +89,8 @@ at::Tensor one_bit_of(at::Tensor& kept) {
   return coded;
 }
 
-// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py): ranks send signs, each adds up a part of the
-// elements, and sends the signs of the mean. Both keep their errors.
+// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py): ranks send signs, each adds up a part of
+// the elements, and sends the signs of the mean. Both keep their errors.
 at::Tensor one_bit(const Tensors& flat, Tensors& kept, Tensors& kept_of_sum) {
   add_to(kept, flat);
   Tensors coded;
@@ -130,8 +131,8 @@ Tensors pieces_of(const at::Tensor& flat, const Shapes& shapes) {
   return pieces;
 }
 
-// Vectors, and matrices that are not worth it, are sent as they are. PyTorch keeps their distance from
-// the mean, which adds up to nothing over the ranks.
+// Vectors, and matrices that are not worth it, are sent as they are. PyTorch keeps their distance
+// from the mean, which adds up to nothing over the ranks.
 at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, Tensors& factors,
                      int most, const at::Generator& drawn) {
   add_to(kept, flat);
@@ -158,7 +159,7 @@ at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, T
   return result;
 }
 
-// Ranks add up what they cast, and divide the sum (default_hooks.py, fact 20).
+// Ranks add up the cast values, and divide the sum (default_hooks.py, fact 20).
 at::Tensor mean_in(at::ScalarType type, const Tensors& flat) {
   Tensors cast;
   for (const at::Tensor& of_rank : flat) cast.push_back(of_rank.to(type));

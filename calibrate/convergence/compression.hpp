@@ -1,4 +1,5 @@
-// DDP's communication hooks with real numbers: the one gradient that ranks in step make of theirs. Includes ATen.
+// DDP's communication hooks with real numbers: the one gradient that ranks in step make of theirs.
+// Includes ATen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,15 +14,15 @@ namespace lockstep {
 // Tensors of one rank, by parameter.
 using Tensors = std::vector<at::Tensor>;
 
-// Reduces the gradients of `ranks` ranks step after step. Draws depend on seed, rank, step and bucket
-// only.
+// Reduces the gradients of `ranks` ranks step after step. Draws depend on seed, rank, step and
+// bucket only.
 class GradientReducer {
  public:
   // `parameters`: their number, where the reduction names no buckets.
   GradientReducer(const CompressedMean& reduction, int ranks, int parameters, std::uint64_t seed);
 
-  // The gradients of each rank -> the one that all of them apply: their mean, or what the compression
-  // makes of it.
+  // Combines the gradients of each rank into the gradient that all of them apply: their mean, or
+  // its compressed form.
   Tensors reduce(const std::vector<Tensors>& gradients, std::int64_t step);
 
   // Kept errors by parameter, as they would enter the mean; empty where nothing is kept.

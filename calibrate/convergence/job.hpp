@@ -14,8 +14,8 @@ struct ReplayJob {
   std::string schedule;            // file
   std::string data;                // a name or a folder: read_data_set()
   std::int64_t train_samples = 0;  // the first so many; 0 = all
-  // Judged on the last sixth of the images to train on, which nothing is learned from, instead of the
-  // test set: what a search chooses by.
+  // Evaluates on the last sixth of the training images, which are then not learned, instead of the
+  // test set. A search chooses by this figure.
   bool held_out = false;
   LearningPlan plan;
 };

@@ -1,5 +1,6 @@
-// Dirichlet draws from gamma ones (Marsaglia and Tsang, "A simple method for generating gamma variables",
-// 2000; below 1 with their boost), in logarithms: small concentrations underflow otherwise.
+// Dirichlet draws from gamma ones (Marsaglia and Tsang, "A simple method for generating gamma
+// variables", 2000; below 1 with their boost), in logarithms: small concentrations underflow
+// otherwise.
 #include "convergence/partition.hpp"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ std::vector<double> class_weights(std::size_t classes, double concentration, std
   return weights;
 }
 
-// The class at `draw`, 0 to 1, of those with images left.
+// The class at `draw`, 0 to 1, among classes with images left.
 std::size_t class_at(double draw, std::vector<double> weights,
                      const std::vector<std::vector<std::int64_t>>& left) {
   double all = 0;

@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// Of one rank; the report leaves out the warm-up.
+// The difference for one rank; the report leaves out the warm-up.
 double loss_difference(const std::vector<double>& replayed, const RankReport& report,
                        std::size_t warm_up) {
   double most = 0;

@@ -1,4 +1,5 @@
-// The judge of the replay: a real run's own order of updates, replayed, must give the real run's losses.
+// A check of the replay: a real run's own order of updates, replayed, must give the real run's
+// losses. Used by `lockstep train` on request.
 #pragma once
 
 #include <vector>
@@ -12,8 +13,8 @@ struct ReplayedRun {
   double test_accuracy = 0;    // of the shared parameters after the last update
 };
 
-// `reports`: of a real run of DDP, DiLoCo or with a server on data (TrainOptions::data), the server's
-// last.
+// `reports`: of a real run of DDP, DiLoCo or with a server on data (TrainOptions::data), the
+// server's last.
 ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankReport>& reports);
 
 }  // namespace lockstep

@@ -103,7 +103,8 @@ class Replay {
   std::vector<std::vector<ParameterPiece>> messages_;
   std::vector<std::vector<at::Tensor>> shared_pieces_;  // by message
   std::deque<Optimizer> optimizers_;                    // by message
-  // Who reads which version of a message, in the order of versions; and how far that is.
+  // The workers that read each version of a message, in the order of versions, and the number of
+  // readers that were served.
   struct Reader {
     std::int64_t version;
     int worker;
@@ -231,7 +232,7 @@ ReplayResult Replay::run() {
   return std::move(result_);
 }
 
-// The worker's next push: its batches, along each of which it steps, or whose gradients add up.
+// The worker's next push: its batches. It steps along each, or adds up their gradients.
 void Replay::compute(ReplayWorker& worker) {
   const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
   const bool steps_later = pushes_gradients || schedule_.exchange == Exchange::gossip;
@@ -273,7 +274,7 @@ void Replay::load(ReplayWorker& worker, int message, const std::vector<at::Tenso
   for (const at::Tensor& piece : version) worker.read(message).push_back(piece.detach().clone());
 }
 
-// Gossip: each worker's gradient is applied to what the averages since have made of its parameters.
+// Gossip: each worker's gradient is applied to its parameters after the averages since.
 void Replay::step_apart(Pushes begin, Pushes end) {
   const auto& averages = schedule_.averages;
   for (auto push = begin; push != end; ++push) {
@@ -288,7 +289,8 @@ void Replay::step_apart(Pushes begin, Pushes end) {
   versions_.front() = begin->applied;
 }
 
-// All at once. Who has read the parameters that an average changes takes its gradient before.
+// All at once. A worker takes its gradient before an average changes the parameters that it has
+// read.
 void Replay::mix(std::size_t average) {
   const auto& mixes = schedule_.averages[average].mixes;
   for (const ScheduledAverage::Mix& of : mixes) {
@@ -435,8 +437,9 @@ double Replay::share_of(const ScheduledPush& push) const {
   return schedule_.shares.empty() ? 1 : schedule_.shares[static_cast<std::size_t>(push.worker)];
 }
 
-// What DC-ASGD takes for the Hessian's diagonal, up to lambda. Adaptive: over the root of the moving
-// mean that the server keeps of it; 0.95 and 1e-7 are the paper's for CIFAR-10 (Zheng et al. 2017).
+// DC-ASGD's approximation of the Hessian's diagonal, up to lambda. Adaptive: divided by the root of
+// the moving mean that the server keeps of it; 0.95 and 1e-7 are the paper's for CIFAR-10 (Zheng et
+// al. 2017).
 at::Tensor Replay::curvature_of(const at::Tensor& gradient, int message, std::size_t i) {
   at::Tensor square = gradient.mul(gradient);
   if (schedule_.weighting == Weighting::compensated) return square;
@@ -473,7 +476,8 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
   }
 }
 
-// Where all workers read the present version, this is the mean of their parameters, which rounds less.
+// Where all workers read the present version, this is the mean of their parameters, which rounds
+// less.
 void Replay::step_along_differences(Pushes begin, Pushes end) {
   const std::int64_t version = versions_[static_cast<std::size_t>(begin->message)];
   const bool fresh =
@@ -523,8 +527,8 @@ void Replay::pull_elastically(Pushes begin, Pushes end) {
   }
 }
 
-// The message's version as it is now goes to those who read it next; to a worker that has a push of
-// before to compute yet, when it has.
+// Hands the message's present version to the workers that read it next. A worker that still has to
+// compute an earlier push gets it after that.
 void Replay::hand_out(int message) {
   const auto m = static_cast<std::size_t>(message);
   std::size_t& next = handed_out_[m];

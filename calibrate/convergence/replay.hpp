@@ -1,6 +1,6 @@
-// Real SGD on real data in the order that a simulation says: gradients are computed on exactly the
-// stale parameters that a worker had read, and applied in exactly the order of the schedule. The
-// clock is simulated, the learning is real. No LibTorch in this header.
+// Real SGD on real data in the order of a simulation: gradients are computed on exactly the stale
+// parameters that a worker had read, and applied in exactly the order of the schedule. The clock is
+// simulated, the learning is real. No LibTorch in this header.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-// Whose norm gradient clipping bounds.
+// The vector whose norm gradient clipping bounds.
 enum class Clipped { mean, pushes };
 
 struct LearningPlan {

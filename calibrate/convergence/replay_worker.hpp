@@ -1,5 +1,5 @@
-// A worker of the replay: its network, the batches that it takes, and the gradients that it pushes. Includes
-// LibTorch; private to the room.
+// A worker of the replay: its network, the batches that it takes, and the gradients that it pushes.
+// Includes LibTorch; private to the room.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -47,24 +47,24 @@ class ReplayWorker {
   RealNetwork& network() { return network_; }
   Optimizer& local() { return local_; }
   bool has_computed(std::int64_t push) const { return push < computed_; }
-  // Numbers of the next push of a message, from 0, and of the next version of it that is read.
+  // Numbers of a message's next push, from 0, and of its next version to read.
   std::int64_t next_push(int message) { return taken_[at(message)]++; }
   std::int64_t pushes_taken(int message) const { return taken_[at(message)]; }
   std::int64_t next_read(int message) { return given_[at(message)]++; }
-  // Versions that it reads before it has computed on those of its push before.
+  // Versions that the worker reads before it has computed on the versions of its previous push.
   std::deque<std::vector<at::Tensor>>& waiting(int message) { return waiting_[at(message)]; }
 
   // The pieces of a message as it read them last; `differences` alone.
   std::vector<at::Tensor>& read(int message) { return read_[at(message)]; }
 
-  // The gradients of the next batch stay in the network, added to what is there; returns the loss.
+  // Adds the gradients of the next batch to the network's gradients; returns the loss.
   double gradients(const ImageBatches& batches, const Images& images);
   void clip_gradients();
   void drop_gradients() { network_.drop_gradients(); }
   void push(const std::vector<std::vector<ParameterPiece>>& messages);
   void count_computed() { ++computed_; }
 
-  // A push whose messages are not all applied yet.
+  // A push with messages that are not applied yet.
   const Pushed& pushed(std::int64_t number) const { return pushed_[place(number)]; }
   void message_applied(std::int64_t number);
 

@@ -35,7 +35,7 @@ std::uint64_t digest(const std::string& text) {
   return hash;
 }
 
-// "" where there is none.
+// The cache's folder; "" if there is none.
 fs::path cache_folder() {
   const char* given = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
@@ -60,8 +60,8 @@ void keep_answer(const std::string& key, const std::string& answer) {
   write_text(file.string(), answer);
 }
 
-// What may change a replay's answer besides its job: the program. A build of another day is another
-// one.
+// The identity of the program, which may change a replay's answer besides its job. Builds of
+// different days differ.
 std::string program_mark(const std::string& program) {
   std::error_code error;
   const auto size = fs::file_size(program, error);
@@ -79,7 +79,7 @@ std::int64_t samples_of_batch(const ReplayJob& job) {
   return job.plan.accumulation * job.step.samples;
 }
 
-// Batches of `job`, those of its evaluations as a third: they have no backward.
+// Batches of `job`; batches of evaluations count as a third, because they have no backward.
 double batches_of(const ReplayJob& job, const ReplayResult& probe) {
   const auto batch = static_cast<double>(samples_of_batch(job));
   const auto train = static_cast<double>(
@@ -198,7 +198,7 @@ void Replays::run() {
     if (end.exit_code != 0) {
       throw std::runtime_error(fmt::format("the replay ended with exit code {}", end.exit_code));
     }
-    // Kept at once: what is done is not lost when the study is interrupted.
+    // Stored at once, so that an interrupted study loses no finished replay.
     try {
       keep_answer(key, end.output);
     } catch (const OutputError&) {  // the parent tries again, and says it
@@ -220,7 +220,7 @@ void Replays::run() {
   pending_.clear();
 }
 
-// What its own process could not keep.
+// Keeps answers that the replaying process could not store.
 void Replays::keep(const std::vector<std::string>& keys, const std::vector<ForkResult>& answers) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::error_code error;

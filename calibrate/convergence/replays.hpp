@@ -1,4 +1,5 @@
-// Many replays at once: each in a process of its own, none of them twice. No LibTorch in here.
+// Runs many replays at once: each in a process of its own, none of them twice. Use it for all
+// replays of a command. No LibTorch in here.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +19,16 @@ struct ReplaysOptions {
   int workers = 0;           // at a time; 0 = one per core
   std::string verb = "run";  // that needs the measuring half
   std::function<void(std::size_t done, std::size_t all)> progress{};
-  // Heard before a long training, when a few batches told what it will take: real seconds.
+  // Called before a long training with the expected real seconds, after a few batches.
   std::function<void(std::size_t replays, double seconds)> estimate{};
 };
 
-// What a replay found is kept in $XDG_CACHE_HOME/lockstep/replays (or ~/.cache/...) as soon as it
-// is known: what was interrupted goes on, and the same question is answered at once.
+// Results of replays are stored in $XDG_CACHE_HOME/lockstep/replays (or ~/.cache/...) as soon as
+// they are known. An interrupted study continues, and a repeated question is answered at once.
 class Replays {
  public:
-  // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is missing.
+  // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is
+  // missing.
   Replays(Location where, const ReplaysOptions& options);
 
   // Jobs that differ in the file of their schedule only, and not in its content, have one key.
@@ -35,14 +37,14 @@ class Replays {
   // To be learned by the next run(); -> its key.
   std::string ask(const ReplayJob& job);
 
-  // Throws ConfigError for data or a model that cannot be used, InterruptError after Ctrl-C, SIGTERM
-  // or SIGHUP.
+  // Throws ConfigError for data or a model that cannot be used, InterruptError after Ctrl-C,
+  // SIGTERM or SIGHUP.
   void run();
 
   // nullptr: its process failed.
   const ReplayResult* result(const std::string& key) const;
   const std::string& failure() const { return failure_; }  // why the first one did
-  // Why what was found is not kept; "" where it is.
+  // The reason why results are not stored; "" if they are.
   const std::string& not_kept() const { return not_kept_; }
 
  private:

@@ -29,9 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A learning curve does not depend on the time that it takes, nor on how stale gradients are weighed
-// where there are none; the schedule gives each of its points the time at which that update was
-// applied.
+// A learning curve does not depend on its duration, nor on the weights of stale gradients if none
+// is stale. The schedule gives each point of the curve the time of its update.
 std::string without_times(UpdateSchedule schedule, const fs::path& file) {
   bool fresh = true;
   for (ScheduledPush& push : schedule.pushes) {
@@ -84,7 +83,7 @@ class Study {
     schedules();
   }
 
-  // What names the learning of a point: all its trainings follow from the first one's job.
+  // The key of a point's learning: all its trainings follow from the first one's job.
   std::string key(std::size_t i) const { return replays_.key_of(job_of(i, recipes().front(), 0)); }
 
   void run() {
@@ -189,7 +188,8 @@ class Study {
     return all;
   }
 
-  // Of each point, by one training with each recipe and a seed that no reported one has.
+  // The best recipe of each point, by one training with each recipe and a seed that no reported
+  // training has.
   std::vector<Recipe> best_recipes() {
     const std::vector<Recipe> all = recipes();
     if (all.size() == 1) return std::vector<Recipe>(points_.size(), all.front());
@@ -219,7 +219,7 @@ class Study {
     return best;
   }
 
-  // What the scenario asks for and the replay does not do, though it would change what is learnt.
+  // Features of the scenario that change learning and that the replay does not support.
   std::vector<std::string> left_out(const Point& point) const {
     std::vector<std::string> all = point.strategy->not_replayed(point.job);
     const bool half_or_tf32 = point.step_options.precision != Precision::fp32;  // on this device

@@ -9,16 +9,18 @@
 
 namespace lockstep {
 
-// Fills Prediction::accuracy of the points that have one; `scenario` must have `convergence`. Without the measuring half, a
-// warning says what is missing. Throws ConfigError for data or a model that cannot be used.
+// Fills Prediction::accuracy of the points that have one; `scenario` must have `convergence`.
+// Without the measuring half, a warning names it. Throws ConfigError for data or a model that
+// cannot be used.
 void add_accuracy(const Scenario& scenario, ResultRecord& record,
                   const ReplaysOptions& options = {});
 
-// A scenario of one point, with `convergence`, ready to be trained. `replays` knows what was trained
-// before, and must live as long. Throws ConfigError for what cannot be simulated.
+// A scenario of one point, with `convergence`, ready to be trained. `replays` holds earlier
+// trainings, and must outlive the result. Throws ConfigError for points that cannot be simulated.
 PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers);
 
-// Throws ConfigError when `scenario`, which has `convergence`, does not say how much is learned from.
+// Throws ConfigError when `scenario`, which has `convergence`, does not say how much is learned
+// from.
 void check_can_learn(const Scenario& scenario);
 
 }  // namespace lockstep

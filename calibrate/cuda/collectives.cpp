@@ -99,12 +99,12 @@ void issue(const Group& group, Collective collective, std::size_t count, bool in
   LOCKSTEP_NCCL(ncclGroupEnd());
 }
 
-// What rank i contributes at element e: small integers, so that sums are exact.
+// The contribution of rank i at element e: small integers, so that sums are exact.
 float contribution(int rank, std::size_t element) {
   return static_cast<float>(rank + 1) + static_cast<float>(element % 7);
 }
 
-// Runs once on known data and counts the elements that are not what they should be.
+// Runs once on known data and counts wrong elements.
 std::int64_t wrong_elements(const Group& group, Collective collective, std::size_t count,
                             bool in_place) {
   const int ranks = group.size();

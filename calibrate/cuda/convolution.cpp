@@ -80,7 +80,7 @@ struct Operands {
   void* y;
 };
 
-// The first algorithm of cuDNN's list that it says will work: its workspace and a call of it.
+// The first supported algorithm of cuDNN's list: its workspace and a call of it.
 struct Choice {
   std::size_t workspace = 0;
   std::function<void(const Operands&, void* workspace, std::size_t bytes)> run;

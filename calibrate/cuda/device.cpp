@@ -1,4 +1,4 @@
-// What device there is, what it runs on, and what a context takes of its memory.
+// The device, its driver and library versions, and the memory that a context takes.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 #ifdef LOCKSTEP_HAVE_CUDNN
@@ -119,7 +119,8 @@ void probe_memory(const ProbeOptions& options, Measurements& out) {
     out.memory.context_bytes = *after - *before;
     out.memory.source = "used memory before and after, NVML";
   } else {
-    // Without NVML nobody can look before there is a context; other users of the device count too.
+    // Without NVML the memory cannot be read before there is a context; other users of the device
+    // count, too.
     out.memory.context_bytes = static_cast<double>(total - free);
     out.memory.source = "total - free with a context, cudaMemGetInfo";
   }

@@ -19,8 +19,8 @@ class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-// What this device or library cannot do for one size of a probe: the probe leaves that size out and
-// says so.
+// Thrown if the device or library does not support one size of a probe; the probe leaves that size
+// out and reports it.
 class NotPossible : public DeviceError {
  public:
   using DeviceError::DeviceError;
@@ -63,7 +63,7 @@ std::map<std::string, std::string> device_versions();
 // Clocks, power limit and throttling as NVML tells them (nothing where there is no NVML).
 std::map<std::string, std::string> device_settings(const DeviceInfo& info);
 
-// Must run before anything else touches the device: it looks at what creating a context takes.
+// Must run before any other use of the device: it measures the memory of a new context.
 void probe_memory(const ProbeOptions& options, Measurements& out);
 void probe_gemm(const ProbeOptions& options, Measurements& out);
 void probe_convolution(const ProbeOptions& options, Measurements& out);  // nothing without cuDNN

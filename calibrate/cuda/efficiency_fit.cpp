@@ -13,7 +13,7 @@ namespace lockstep::cuda {
 
 namespace {
 
-// One measured operation: the kernel whose speed is asked for first, then what was timed with it.
+// One measured operation: the kernel of interest first, then kernels timed with it.
 struct Point {
   std::vector<Kernel> kernels;
   int element_bytes = 4;
@@ -90,7 +90,7 @@ Point point_of(const ConvolutionRow& row) {
   return point;
 }
 
-// What reads and writes within the device: as most streaming kernels of a training step do.
+// Copies that read and write within the device, as most streaming kernels of a training step do.
 bool within_device(const CopyRow& row) {
   return row.kind == CopyKind::d2d || row.kind == CopyKind::stream_copy;
 }
@@ -109,7 +109,7 @@ double modelled(const Point& point, const Device& device) {
   return seconds;
 }
 
-// What is fitted and the part of a kernel's time that it sets.
+// A fitted parameter and the part of a kernel's time that it determines.
 struct Fraction {
   double Efficiency::*value;
   double KernelTime::*part;
@@ -119,8 +119,8 @@ constexpr Fraction matmul_fraction{&Efficiency::matmul, &KernelTime::compute};
 constexpr Fraction matmul_fp32_fraction{&Efficiency::matmul_fp32, &KernelTime::compute};
 constexpr Fraction convolution_fraction{&Efficiency::convolution, &KernelTime::compute};
 
-// Is that part longer than all the rest of the modelled time, even at the full peak? Asked at the
-// peak so that the choice of points does not depend on what is being fitted.
+// Is that part longer than all the rest of the modelled time, even at the full peak? Evaluated at
+// the peak, so that the choice of points does not depend on fitted values.
 bool tells(const Point& point, Device device, const Fraction& fraction) {
   device.efficiency.*fraction.value = 1;
   const Kernel& kernel = point.kernels.front();
@@ -133,7 +133,7 @@ bool tells(const Point& point, Device device, const Fraction& fraction) {
   return part > rest;
 }
 
-// What a device file may hold for one field (hardware/efficiency.hpp).
+// The bounds of a device file for one field (hardware/efficiency.hpp).
 struct Limits : FieldVisitor<Limits> {
   explicit Limits(const double* value) : wanted(value) {}
 

@@ -1,6 +1,6 @@
-// From what the CUDA probes measured to the `efficiency:` block of a device file. The shape law
-// (KernelLaw) and the device's peaks stay as they are; only what the probes tell is fitted.
-// Method: docs/device-models.md.
+// Fits the `efficiency:` block of a device file to results of the CUDA probes. The shape law
+// (KernelLaw) and the device's peaks stay as they are; only parameters that the probes determine
+// are fitted. Method: docs/device-models.md.
 #pragma once
 
 #include <optional>
@@ -23,11 +23,11 @@ struct EfficiencyFit {
   FittedValue memory, matmul, matmul_fp32, convolution;
 };
 
-// Of `device`, the peaks count and the efficiencies of what cannot be fitted (a kernel floor, say,
-// that products are fitted with). Throws ModelError for a convolution of absurd size.
+// `device` provides the peaks, and the efficiencies that cannot be fitted (for example a kernel
+// floor, with which products are fitted). Throws ModelError for a convolution of absurd size.
 EfficiencyFit fit_efficiency(const Measurements& measurements, const Device& device);
 
-// "efficiency: {matmul: 79.6%, ...}\n" with what was fitted; empty when nothing was.
+// "efficiency: {matmul: 79.6%, ...}\n" with the fitted values; empty if there are none.
 std::string efficiency_text(const EfficiencyFit& fit);
 
 // One line per figure for people: how many points, how close, or why it was left out.

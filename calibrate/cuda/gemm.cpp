@@ -1,4 +1,4 @@
-// Matrix products by cuBLAS over sizes and precisions: what share of the peak they reach.
+// Matrix products by cuBLAS over sizes and precisions, and their share of the peak.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 

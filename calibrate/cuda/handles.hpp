@@ -65,7 +65,7 @@ Figure measure(const ProbeOptions& options, const std::function<double()>& sampl
 Figure measure_launches(const ProbeOptions& options, const Stream& stream,
                         const std::function<void(int)>& launch);
 
-// Runs `body` for one size; if that is NotPossible, a progress line says why it was left out.
+// Runs `body` for one size; on NotPossible it prints a progress line with the reason.
 void unless_not_possible(const ProbeOptions& options, const std::string& what,
                          const std::function<void()>& body);
 

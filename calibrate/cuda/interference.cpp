@@ -10,11 +10,11 @@ namespace lockstep::cuda {
 
 namespace {
 
-// Of the stand-in, per operand: three of them are more than any L2 cache holds.
+// Bytes of each operand of the stand-in: three of them exceed any L2 cache.
 constexpr std::size_t part_bytes = 64u << 20;
 constexpr std::size_t stream_bytes = 256u << 20;
 
-// Whether what `event` stands behind has not ended yet.
+// Whether the work before `event` is still running.
 bool still_running(const Event& event) {
   const cudaError_t status = cudaEventQuery(event.handle);
   if (status != cudaErrorNotReady) {

@@ -1,4 +1,5 @@
-// The kernels of the probes, behind functions that launch them.
+// The kernels of the probes, behind functions that launch them. Include it in probes, which then
+// need no CUDA compiler.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +17,7 @@ void launch_copy(cudaStream_t stream, void* to, const void* from, std::size_t by
 void launch_read(cudaStream_t stream, const void* from, std::size_t bytes, float* sink);
 void launch_write(cudaStream_t stream, void* to, std::size_t bytes);
 
-// `to` = `a` + `b`, `repeats` times over, by `blocks` blocks only: what a ring's reduction does.
+// `to` = `a` + `b`, `repeats` times, by `blocks` blocks only, as a ring's reduction does.
 void launch_add(cudaStream_t stream, float* to, const float* a, const float* b, std::size_t bytes,
                 int blocks, int repeats);
 

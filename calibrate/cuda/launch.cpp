@@ -1,4 +1,4 @@
-// What launching costs: the host's time, the device's gap between two kernels, the round trip.
+// Costs of launches: the host's time, the device's gap between two kernels, the round trip.
 #include <chrono>
 
 #include "cuda/handles.hpp"

@@ -16,14 +16,14 @@ namespace {
 using namespace lockstep;
 using namespace lockstep::cuda;
 
-// What ctest and automake count as "skipped".
+// The exit code that ctest and automake count as "skipped".
 constexpr int skipped = 77;
 
 struct Probe {
   const char* name;
   void (*run)(const ProbeOptions&, Measurements&);
 };
-// In the order they run: memory looks at what the first context takes.
+// In the order of execution: memory comes first, because it measures the first context.
 constexpr Probe probes[] = {
     {"memory", probe_memory},           {"launch", probe_launch},
     {"copies", probe_copies},           {"gemm", probe_gemm},
@@ -81,7 +81,7 @@ std::string today() {
   return text;
 }
 
-// Adds what was measured to the profile in the folder and writes the rest beside it.
+// Adds the measurements to the profile in the folder and writes the rest beside it.
 void save(const std::string& folder, const Measurements& measurements, bool complete) {
   const Profile found = profile_of(measurements);
   Profile profile = open_profile(folder, found.device, "");  // it has been read
@@ -119,7 +119,7 @@ int run(const Arguments& arguments) {
 
   Measurements measurements;
   bool complete = true;
-  // Before device_info and everything else: what creating a context takes is seen only once.
+  // Before device_info and all other calls: the memory of a new context can be measured only once.
   const bool memory = std::string(chosen.front().name) == "memory";
   if (memory) probe_memory(options, measurements);
   const DeviceInfo info = device_info(options.device);

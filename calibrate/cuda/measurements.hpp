@@ -1,5 +1,6 @@
-// What the CUDA probes found: plain values, how they are written as YAML and JSON, and the parts of
-// them that a profile holds. Nothing here needs CUDA. Format of the file: docs/gpu-acceptance.md.
+// Results of the CUDA probes: plain values, their YAML and JSON, and their parts of a profile.
+// Include it to read or write results. Nothing here needs CUDA. Format of the file:
+// docs/gpu-acceptance.md.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ class Nvml {
 
   std::string driver_version() const;  // "580.159.04"; "" when not known
 
-  // Of the device with this PCI bus id ("0000:65:00.0") or, with an empty id, of the first one.
-  // Nothing when the driver does not tell.
+  // Used memory of the device with this PCI bus id ("0000:65:00.0") or, with an empty id, of the
+  // first device. Nothing if the driver does not report it.
   std::optional<double> used_bytes(const std::string& bus_id) const;
   std::optional<unsigned> clock_mhz(const std::string& bus_id, bool memory, bool maximum) const;
   std::optional<unsigned> power_limit_milliwatts(const std::string& bus_id) const;

@@ -1,4 +1,5 @@
-// Which sizes the CUDA probes measure. `quick` takes a few of them: to see whether all works.
+// The sizes that the CUDA probes measure. `quick` selects a few sizes, to check that all probes
+// work.
 #pragma once
 
 #include <cstdint>

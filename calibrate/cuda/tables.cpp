@@ -1,4 +1,4 @@
-// What was measured, as tables for people (declared in measurements.hpp).
+// Measurements as tables for people (declared in measurements.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Public measurements of collectives (platforms/measurements/collectives.yaml) beside what the
-// network model says: for the fit, its test and the tables of docs/networks.md.
+// Public measurements of collectives (platforms/measurements/collectives.yaml) beside the network
+// model's predictions. Used by lockstep-fit-collectives, its test and the tables of
+// docs/networks.md.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// The picture of docs/networks.md: bus bandwidth over size, measured and predicted.
+// The picture of docs/networks.md: bus bandwidth over size, measured and predicted. Written by
+// lockstep-fit-collectives.
 #pragma once
 
 #include <string>

@@ -86,7 +86,7 @@ void add_hosts(std::vector<Unknown>& list) {
                   "steps"});
 }
 
-// What belongs to single sources.
+// Adds the unknowns of single sources.
 void add_hosts_of_sources(std::vector<Unknown>& list) {
   list.push_back({"operator seconds of torchvision-batch-12",
                   25e-6,
@@ -180,7 +180,7 @@ std::vector<Unknown> unknowns() {
   using E = Efficiency;
   for (const Family& f : families()) {
     const auto name = [&](const char* what) { return fmt::format("{}.{}", f.name, what); };
-    // What power and software leave of a Hopper's units in training is known least.
+    // A Hopper's loss of unit throughput in training, by power and software, is the least certain.
     const double products = f.name == "hopper" ? 0.2 : 0.1;
     list.push_back(
         of_devices(name("matmul"), f.devices, &E::matmul, f.matmul, 0.2, 1.15, products));

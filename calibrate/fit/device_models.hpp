@@ -1,7 +1,6 @@
-// What lockstep-fit searches for: the shape law, the achieved fractions of the devices, and what
-// belongs to a source of measurements rather than to a device. Each unknown has bounds of what is
-// physically possible and a prior, so that what the rows cannot tell apart stays where data sheets
-// and papers put it.
+// The unknowns of lockstep-fit: the shape law, the achieved fractions of the devices, and
+// properties of measurement sources. Each unknown has physical bounds and a prior, so that unknowns
+// that the rows cannot separate stay at the values of data sheets and papers.
 #pragma once
 
 #include <functional>
@@ -14,8 +13,7 @@
 
 namespace lockstep {
 
-// Runs of PyTorch 1 on whatever hosts people had: often bound by these, so they have a speed of
-// their own.
+// Runs of PyTorch 1 on unknown hosts: often host-bound, so the hosts have a fitted speed.
 inline constexpr const char* batch_12 = "torchvision-batch-12";
 
 struct Models {
@@ -24,9 +22,9 @@ struct Models {
   double megatron_operator_seconds = 0;
   double backward_share = 0;
   double operator_seconds = 0, old_operator_seconds = 0;  // of PyTorch 2 and of PyTorch 1
-  // What times of single kernels hold besides.
+  // Parts of measured times of single kernels besides the kernel.
   std::map<std::string, double> launch_gap, convolution_gap;  // seconds, by device
-  // Products measured alone, on small numbers and a cool board, over those of training.
+  // Speed of products measured alone, on small numbers and a cool board, over speed in training.
   std::map<std::string, double> alone;  // by device
 };
 
@@ -56,17 +54,17 @@ struct Family {
 const std::vector<Family>& families();
 
 std::vector<Unknown> unknowns();
-// Those that belong to the sources of kernel times and of old runs, and to no device.
+// The unknowns of sources of kernel times and old runs, which belong to no device.
 std::vector<Unknown> circumstances();
 Models build(const std::vector<Unknown>& list, const std::vector<double>& values,
              Models models = {});
-// What the program uses: the law, the device files, the host's own dispatch times.
+// The models in use: the law, the device files, the host's own dispatch times.
 Models shipped();
 
 double predicted(const ReferenceCase& reference, const Models& models);
 double predicted(const KernelRow& row, const Device& device, const Models& models,
                  Algorithm algorithm = Algorithm::fastest);
-// What of it is no kernel: the host's share of a call in the row's source.
+// The part of a row's time that is no kernel: the host's share of a call in the row's source.
 double gap(const KernelRow& row, const Models& models);
 
 }  // namespace lockstep

@@ -53,9 +53,9 @@ const char* measured_kind(const KernelRow& row) {
   return nullptr;
 }
 
-// What is left out: products of an L4 are no closer with their neighbours, convolutions of an A100
-// from 1 ms are further off, and those of a V100 (cuDNN 8) move training steps measured with cuDNN 7
-// away from the measurement.
+// Excluded corrections: products of an L4 are no closer with their neighbours; convolutions of an
+// A100 from 1 ms are further off; those of a V100 (cuDNN 8) move training steps measured with cuDNN
+// 7 away from the measurement.
 bool corrects(const std::string& chip, const std::string& kind) {
   return chip != "l4" && !(kind == "convolution" && chip == "a100");
 }
@@ -72,7 +72,8 @@ MeasuredKernel measured_kernel(const KernelCase& c, const Models& models) {
   const auto of = sizes(c.row.kernel);
   for (std::size_t i = 0; i < of.size(); ++i)
     kernel.log2_size[i] = std::log2(static_cast<double>(of[i]));
-  // Of the kernel alone; one that took no longer than the host's share says nothing but "short".
+  // Times of the kernel alone. A row that took no longer than the host's share only tells that the
+  // kernel is short.
   const double host = gap(c.row, models), modelled = predicted(c.row, c.device, models) - host;
   const double measured = std::max(c.row.seconds - host, 1e-3 * modelled);
   kernel.log_ratio = std::clamp(std::log(measured / modelled), -most_log_ratio, most_log_ratio);
@@ -184,7 +185,7 @@ void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
   }
 }
 
-// Absolute errors by kind and device: of the rows in the fit, and of those held out.
+// Absolute errors by kind and device, of rows in the fit and of held-out rows.
 void print_kernels(const std::vector<KernelCase>& kernels, const Models& models) {
   fmt::print(
       "\nkernels: median absolute error of fitted and held-out shapes, median error of all; "

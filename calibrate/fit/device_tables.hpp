@@ -1,4 +1,4 @@
-// What lockstep-fit prints.
+// The tables that lockstep-fit prints. Call them after a fit, or on the shipped models.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ double kernel_error(const KernelCase& c, const Models& models);
 void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,
                  const std::vector<double>& left_out);
 void print_kernels(const std::vector<KernelCase>& kernels, const Models& models);
-// platforms/devices/measured/*.csv: one file per chip, whose boards share it.
+// Writes platforms/devices/measured/*.csv: one file per chip, which its boards share.
 void write_measured_kernels(const std::string& folder, const std::vector<KernelCase>& kernels,
                             const Models& models);
 void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,

@@ -3,8 +3,8 @@
 //   lockstep-fit-collectives --fit    searches the fitted parameters anew, then prints
 //   lockstep-fit-collectives --leave-out   fits without each source in turn and predicts that
 //   lockstep-fit-collectives --svg    prints the picture of docs/networks.md
-// Pattern search on the mean absolute log error of the fit rows from 1 MiB on, every source weighing
-// the same; seven parameters, no derivative needed.
+// Pattern search on the mean absolute log error of the fit rows from 1 MiB on, every source
+// weighing the same; seven parameters, no derivative needed.
 #include <fmt/format.h>
 
 #include <algorithm>

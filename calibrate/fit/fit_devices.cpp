@@ -1,7 +1,7 @@
 // lockstep-fit: finds the shape law and the achieved fractions of the devices from the public
 // measurements in calibrate/reference/ (whole training steps, and kernels by shape of which a fifth
 // is held out), prints residuals, and repeats the fit without each network in turn. With --shipped
-// it fits neither law nor devices and prints the residuals of those that the program uses.
+// it fits neither law nor devices and prints the residuals of the shipped ones.
 #include <ceres/ceres.h>
 #include <fmt/format.h>
 
@@ -26,12 +26,12 @@ namespace {
 // timed on unknown hosts and clocks.
 constexpr double row_sigma = 0.05, batch_12_sigma = 0.25;
 constexpr double robust_width = 2;  // rows further off than this many sigmas pull less and less
-// Kernels of one kind on one device count as this many independent rows, each with this sigma: their
-// errors are those of the law, not of the clock.
+// Kernels of one kind on one device count as this many independent rows, each with this sigma:
+// their errors come from the law, not from the clock.
 constexpr double kernel_group_rows = 40, convolution_group_rows = 15;
 constexpr double kernel_sigma = 0.1;
-// Convolutions of the reference include host work (the "convolution gap"); by about this much it
-// differs from call to call, as those tell whose kernel is short against it.
+// Convolutions of the reference include host work (the "convolution gap"). It varies by about this
+// much from call to call, as convolutions with short kernels show.
 constexpr double convolution_noise_seconds = 1e-4;
 
 struct Residual {
@@ -66,8 +66,8 @@ struct Cases {
   std::vector<const KernelCase*> kernels;
 };
 
-// Norms, softmax and fused activations of the reference are other kernels than those that PyTorch
-// trains with, or have a shape of their own; they are only looked at.
+// Norms, softmax and fused activations of the reference use other kernels than PyTorch's training,
+// or have a shape of their own; they are not fitted.
 bool fits(const KernelRow& row) {
   return row.kind.find("product") == 0 || row.kind.find("convolution") == 0 ||
          row.kernel.kind == KernelKind::elementwise;
@@ -152,7 +152,8 @@ std::vector<double> fit(const std::vector<Unknown>& list, const Cases& cases,
                 std::make_unique<ceres::ScaledLoss>(new ceres::CauchyLoss(1), weight,
                                                     ceres::TAKE_OWNERSHIP),
                 [c, sigma](const Models& models) {
-                  // Each algorithm tells its own law; which one is taken is judged, not fitted.
+                  // Each algorithm determines its own law; the choice of the algorithm is judged,
+                  // not fitted.
                   const double seconds = predicted(c->row, c->device, models, c->row.algorithm);
                   return std::log(seconds / c->row.seconds) / sigma;
                 });
@@ -166,7 +167,7 @@ std::vector<double> starts(const std::vector<Unknown>& list) {
   return values;
 }
 
-// What belongs to the sources alone, on models that stay as they are.
+// Fits only the unknowns of sources; the models stay fixed.
 Models with_circumstances(const Models& models, const Cases& cases) {
   const std::vector<Unknown> list = circumstances();
   return build(list, fit(list, cases, starts(list), models), models);
@@ -218,7 +219,7 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
   std::vector<ReferenceCase> cases;
   for (const ReferenceRow& row : set.rows) {
     cases.push_back(prepare(row));
-    // What measured kernels add to the law is no business of the law's fit.
+    // The law's fit must not use corrections by measured kernels.
     if (!as_shipped) cases.back().machine.device.measured = nullptr;
   }
   std::vector<KernelCase> kernels;

@@ -1,5 +1,5 @@
-// lockstep-fit-efficiency: the `efficiency:` block of a device file from what
-// lockstep-calibrate-cuda measured. Needs no GPU. docs/device-models.md
+// lockstep-fit-efficiency: the `efficiency:` block of a device file from results of
+// lockstep-calibrate-cuda. Needs no GPU. docs/device-models.md
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -148,7 +148,8 @@ std::vector<KernelRow> load_kernel_rows(const std::string& folder) {
   for (const bool half : {false, true})
     for (const Line& line :
          read_csv(folder + (half ? "/elementwise_fp16.csv" : "/elementwise_fp32.csv"))) {
-      // Lookups with a mask and rotations in place are not what the workload calls by these names.
+      // Lookups with a mask and rotations in place have these names, but differ from the workload's
+      // operators.
       if (line.at("op").find("embedding") == 0 || line.at("op") == "rope_qk") continue;
       rows.push_back(stream(line, half));
     }

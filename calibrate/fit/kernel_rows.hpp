@@ -14,7 +14,7 @@ struct KernelRow {
   std::string kind;    // "product fp16", "product fp32", "convolution fp32", "add fp32", ...
   std::string shape;   // as the file writes it, without the device
   Kernel kernel;
-  // That the library took, as the kernel's name says; fastest = not told.
+  // The library's algorithm, from the kernel's name; fastest = not known.
   Algorithm algorithm = Algorithm::fastest;
   int element_bytes = 4;
   double seconds = 0;     // measured

@@ -44,7 +44,8 @@ def nanotron_row(source, number, row):
                   "sequence": 4096, "fused_norm": 1, "upcast_loss": 1}
     tensor = megatron_tensor(tp, True)
     if tp > 1:
-        # Memory says that pipelines over nodes ran a later version, with tp_recompute_allgather.
+        # The memory shows that pipelines over nodes ran a later version, with
+        # tp_recompute_allgather.
         tensor["keep_gathered"] = pp == 1 or int(row["gpus"]) <= 8
         tensor.pop("repeat_last_exchange")
     split = nanotron_layers(layers, hidden, mlp, 131072, pp)

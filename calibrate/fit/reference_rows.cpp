@@ -142,7 +142,7 @@ double predict(const ReferenceCase& c, const Machine& machine, const Framework& 
           append(step, costs.stream(3 * gradient_bytes(c.row.precision) * all_elements, tensors));
   }
   const double share = c.row.sharded ? 1.0 / c.row.gpus : 1.0;
-  // FSDP keeps fp32 shards whatever it computes in (fact 43).
+  // FSDP keeps fp32 shards for every compute precision (fact 43).
   const Precision update = c.row.sharded ? Precision::fp32 : c.row.precision;
   const double elements = all_elements * share;
   if (c.row.gradient_clipping)

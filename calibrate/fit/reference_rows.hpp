@@ -1,5 +1,6 @@
-// The public measurements in calibrate/reference/, and what the device models predict for them.
-// Used by lockstep-fit and by the test that keeps the shipped models within their bar.
+// The public measurements in calibrate/reference/, and the device models' predictions for them.
+// Used by lockstep-fit and its tests. Used by lockstep-fit and by the test that keeps the shipped
+// models within their bar.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct EnumNames<Layout> {
   static constexpr std::array names{"nchw", "nhwc"};
 };
 
-// Which part of a training step was timed.
+// The timed part of a training step.
 enum class TimedPart { step, forward, backward, without_update };
 template <>
 struct EnumNames<TimedPart> {

@@ -1,4 +1,4 @@
-// Settings that a process must be started with, because they are read before main().
+// Environment variables that libraries read before main(). Start every measuring process with them.
 #pragma once
 
 #include <string>
@@ -12,9 +12,9 @@ struct EnvironmentVariable {
   bool operator==(const EnvironmentVariable&) const = default;
 };
 
-// What every measured or training process is started with: memory is kept instead of being returned
+// The environment of every measured or training process. Memory is kept instead of being returned
 // to the kernel and faulted in again (glibc's mallopt(3); on a CPU this is up to 20 % of a step),
-// and every library computes with `threads` threads. Belongs into the profile's settings.
+// and every library computes with `threads` threads. Record it in the profile's settings.
 std::vector<EnvironmentVariable> measuring_environment(int threads = 1);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Ctrl-C while measuring: the program must not just die, because it has children, network
-// namespaces and partial results to put in order.
+// Handles Ctrl-C during measurements. Use it if a program has children, network namespaces or
+// partial results to clean up before it ends.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace lockstep {
 
 constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
 
-// Thrown by what cannot go on because the user interrupted it.
+// Thrown by work that cannot continue because the user interrupted it.
 class InterruptError : public ExitError {
  public:
   explicit InterruptError(const std::string& what = "interrupted")

@@ -1,4 +1,5 @@
-// What the machine is, and how much of it went to others while something was measured.
+// The state of the machine: its hardware, and the share of it that other programs used during a
+// measurement. Read it before and after every measurement.
 #pragma once
 
 #include <string>
@@ -14,10 +15,10 @@ struct MachineDescription {
   std::string governor;     // of frequency scaling on core 0; "" where the kernel has none
 };
 MachineDescription describe_machine();
-// What is to be said of `ranks` that have fewer cores than they are; "" when each has its own.
+// A remark about more `ranks` than cores; "" if each rank has its own core.
 std::string shared_cores(int ranks, int cores);
 
-// A reading of the clocks that tell who used the CPUs.
+// A reading of the clocks of CPU use by this program and others.
 struct CpuClocks {
   double wall_seconds = 0;
   // All cores of the machine since boot, /proc/stat, in steps of 10 ms.
@@ -30,7 +31,7 @@ struct CpuClocks {
 };
 CpuClocks read_cpu_clocks();
 
-// What was used between two readings after `before` shall not count: moves `before` on by it.
+// Excludes the use between two readings after `before`: advances `before` by it.
 void leave_out(CpuClocks& before, const CpuClocks& from, const CpuClocks& to);
 
 // Shares are of elapsed time and of one core: 1.0 is one core for the whole time.

@@ -1,4 +1,5 @@
-// The measuring half is a program of its own, because LibTorch takes half a second to load.
+// Finds and starts the measuring half. It is a program of its own, because LibTorch takes half a
+// second to load.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 namespace lockstep {
 
 // Path of lockstep-calibrate: $LOCKSTEP_CALIBRATE, or beside this program in the build folder.
-// Throws ConfigError when it was not built; `verb` is what needs it.
+// Throws ConfigError when it was not built; `verb` is the verb that needs it.
 std::string measuring_program(const std::string& verb);
 
 // Becomes the measuring program, with the arguments that this program was started with. Throws as

@@ -42,7 +42,7 @@ std::string find_tool(const std::string& name) {
   throw std::runtime_error(fmt::format("`{}` is not installed (package iproute2)", name));
 }
 
-// Runs it to the end; throws with what it wrote to stderr when it fails.
+// Runs the tool to its end; if it fails, throws with its stderr.
 void run_tool(const std::vector<std::string>& words) {
   std::vector<std::string> copy = words;
   const std::string file = find_tool(words.front());

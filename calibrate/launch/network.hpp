@@ -24,7 +24,7 @@ struct LinkedHost {
 class LinkedHosts {
  public:
   // Throws std::runtime_error with a plain reason: not root, no `ip`, no tbf; InterruptError after
-  // Ctrl-C. First removes what processes that are gone have left behind.
+  // Ctrl-C. First removes namespaces of ended processes.
   LinkedHosts(int hosts, double bytes_per_second);
   ~LinkedHosts();
   LinkedHosts(const LinkedHosts&) = delete;
@@ -48,10 +48,10 @@ class LinkedHosts {
 };
 
 // "" when LinkedHosts works here, else the reason. Tries it out (a quarter of a second). Throws
-// InterruptError after Ctrl-C: then nobody knows, and nobody waits for the answer.
+// InterruptError after Ctrl-C, because the answer is then unknown.
 std::string why_no_linked_hosts();
 
-// Removes the namespaces of LinkedHosts whose process is gone; returns how many.
+// Removes the namespaces of LinkedHosts whose process has ended; returns their number.
 void remove_stale_hosts();
 
 // "loopback" is 0, "1Gbit" or "1 Gbit/s" a rate in bytes per second. Throws ConfigError.

@@ -1,4 +1,4 @@
-// The whole of this process on one core for a while.
+// Pins all threads of this process to one core for a while. Used to measure costs on a shared core.
 #pragma once
 
 #include <sched.h>
@@ -7,8 +7,9 @@ namespace lockstep {
 
 int current_core();
 
-// Moves all threads there; threads that are started meanwhile follow. The end of it moves them back
-// to where the calling thread was allowed to be. Throws std::runtime_error: no such core.
+// Moves all threads to the core; threads that are started meanwhile follow. The destructor moves
+// them back to the cores that the calling thread was allowed to use. Throws std::runtime_error: no
+// such core.
 class OnOneCore {
  public:
   explicit OnOneCore(int core);

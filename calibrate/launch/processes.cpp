@@ -63,7 +63,7 @@ struct Child {
   }
 };
 
-// None outlives this, whatever is thrown.
+// No child outlives this object, also after an exception.
 struct Children {
   std::vector<Child> list;
 

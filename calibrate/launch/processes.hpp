@@ -1,4 +1,5 @@
-// Starts the ranks of a distributed run as processes, waits for them, and leaves nothing behind.
+// Starts the ranks of a distributed run as processes, waits for them, and cleans up. Use it for
+// every run with several ranks.
 #pragma once
 
 #include <filesystem>
@@ -68,7 +69,7 @@ class RankLost : public ExitError {
  public:
   explicit RankLost(const std::string& what) : ExitError(exit_rank_lost, what) {}
 };
-// Of a run that failed: RankLost or std::runtime_error with `message`.
+// Throws for a failed run: RankLost or std::runtime_error with `message`.
 [[noreturn]] void throw_failure(const LaunchEnd& end, const std::string& message);
 
 // Starts them and waits for the end. Standard output of the ranks goes to our standard error, so

@@ -17,7 +17,8 @@ import checks
 import runs
 
 UNTESTABLE = 77  # CTest's SKIP_RETURN_CODE
-# glibc keeps freed memory, as calibrate/launch/environment.cpp sets it for our own runs; one thread.
+# glibc keeps freed memory, as calibrate/launch/environment.cpp sets it for our own runs; one
+# thread.
 ENVIRONMENT = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",

@@ -17,7 +17,7 @@ def scenario_text(arguments):
         "model": arguments.model,
         "batch": {"per_gpu": arguments.batch},
         "precision": "fp32",
-        # What both do on CPUs: one tensor after the other.
+        # The implementation of both on CPUs: one tensor after the other.
         "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop"},
         "platform": arguments.platform,
         "gpus": [arguments.ranks],

@@ -1,4 +1,4 @@
-// What the collectives probe measured, on its way from rank 0 to the user: a line per point in the
+// Results of the collectives probe on their way from rank 0 to the user: a line per point in the
 // ranks' result file, the table of nccl-tests, JSON, the curves of a profile. No LibTorch.
 #pragma once
 

@@ -29,7 +29,7 @@ double seconds_of(clockid_t id) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// One collective at one size: its tensors, one call, and what they must hold afterwards.
+// One collective at one size: its tensors, one call, and the expected contents afterwards.
 class Case {
  public:
   Case(Group& group, Collective collective, double bytes) : group_(group), collective_(collective) {
@@ -58,8 +58,8 @@ class Case {
       group_.send(input_, 0);
     }
   }
-  // What is sent to a server or by it was just written, and a step's work has gone through the caches
-  // since the last message. Others' buffers are used again and again.
+  // Data that goes to or from a server was just written, and a step's work has passed through the
+  // caches since the last message. Buffers of other messages are reused.
   void refresh() {
     if (collective_ != Collective::send_recv || group_.rank() > 1) return;
     others_.pass();
@@ -168,8 +168,8 @@ double total_of(Group& group, double mine) {
   return value.item<double>();
 }
 
-// What a rank computes beside a collective: a product with a matrix of weights that the
-// second-level cache does not hold, a millisecond or two, as the layers of a network are.
+// A rank's compute beside a collective: a product with a matrix of weights that exceeds the
+// second-level cache, for a millisecond or two, like the layers of a network.
 class StandIn {
  public:
   void run() { at::mm_out(result_, input_, weights_); }
@@ -282,7 +282,7 @@ double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& p
   return value.item<double>();
 }
 
-// What rank 0 says.
+// Returns rank 0's answer on every rank.
 bool agree(Group& group, bool yes) {
   at::Tensor value = at::full({1}, yes ? 1.0 : 0.0);
   group.broadcast(value, 0);

@@ -1,6 +1,6 @@
-// Keeps a device busy while the host issues what is to be timed. Events on an idle stream would
-// tell when the host got round to issuing, not how long the device works. On CPUs there is no queue
-// and nothing is done. Includes ATen.
+// Keeps a device busy while the host issues work to be timed. Events on an idle stream would tell
+// when the host got round to issuing, not how long the device works. On CPUs there is no queue and
+// nothing is done. Includes ATen.
 #pragma once
 
 #include <ATen/ATen.h>

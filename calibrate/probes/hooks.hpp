@@ -1,5 +1,5 @@
-// Measures communication hooks on one device: their work on buckets of a model's gradients, stage by
-// stage. Plain interface: no LibTorch in here.
+// Measures communication hooks on one device: their work on buckets of a model's gradients, stage
+// by stage. Plain interface: no LibTorch in here.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,9 @@ struct HookProbeOptions {
   std::function<bool(const std::vector<StageSeconds>& samples)> enough;
 };
 
-// On CPUs. The buckets that DDP cuts the gradients of one backward pass into, of each size once; smaller
-// ones first. A repetition begins with gradients that were just written and with kept errors that are in
-// no cache. Other ranks' messages are this one's.
+// On CPUs. The buckets that DDP cuts the gradients of one backward pass into, of each size once;
+// smaller ones first. A repetition begins with gradients that were just written and with kept
+// errors that are in no cache. Other ranks' messages are this one's.
 std::vector<HookPoint> probe_hook(const TrainingStep& step, const HookProbeOptions& options);
 
 }  // namespace lockstep

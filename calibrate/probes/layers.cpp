@@ -1,12 +1,12 @@
-// Layers are told apart without touching them. Forward: a mark before each layer. Backward: every
-// autograd node carries the sequence number it got when its forward ran, so a mark at the start of
-// each node partitions the backward pass among the layers; nodes without a number (gradient
-// accumulation) run right after the node that produced the gradient and count as its layer's. The
-// layers' times therefore add up to the observed step exactly.
+// Attributes times to layers without changing them. Forward: a mark before each layer. Backward:
+// every autograd node carries the sequence number it got when its forward ran, so a mark at the
+// start of each node partitions the backward pass among the layers; nodes without a number
+// (gradient accumulation) run right after the node that produced the gradient and count as its
+// layer's. The layers' times therefore add up to the observed step exactly.
 //
-// On a GPU the host issues what the device does later. Device times are taken with the queue held
-// until the host is ahead, some dozens of layers at a time; what the host needs itself is timed in a
-// step without that.
+// On a GPU the host issues work that the device executes later. Device times are taken with the
+// queue held until the host is ahead, some dozens of layers at a time; the host's own time is taken
+// in a step without holding.
 #include "probes/layers.hpp"
 
 #include <ATen/ATen.h>
@@ -35,7 +35,7 @@ namespace lockstep {
 
 namespace {
 
-// Which layer's backward each stretch of the backward pass belongs to.
+// Assigns each stretch of the backward pass to its layer.
 class Owners {
  public:
   explicit Owners(std::size_t layers) { owners_.push_back(static_cast<int>(layers) - 1); }
@@ -63,8 +63,8 @@ double disturbance_share(const CpuClocks& before, const CpuClocks& after) {
   return std::max(found.queued, found.stolen);
 }
 
-// Times stretches of a stream. On a GPU the queue is held before the first and wherever the host is to
-// get ahead again: what the holding takes belongs to no stretch.
+// Times stretches of a stream. On a GPU the queue is held before the first stretch, and wherever
+// the host must get ahead again; the time of holding belongs to no stretch.
 class StretchClock {
  public:
   explicit StretchClock(at::Device device) : clock_(device) {}
@@ -75,7 +75,7 @@ class StretchClock {
   }
   bool holds() const { return held_.has_value(); }
 
-  // Begins the first stretch; the host needs about `host_seconds` to issue what comes next.
+  // Begins the first stretch; the host needs about `host_seconds` to issue the following work.
   void start(double host_seconds) {
     if (held_) held_->hold(spare * host_seconds);
     owners_.clear();
@@ -96,7 +96,7 @@ class StretchClock {
     owners_.push_back(nobody);
     clock_.mark();
   }
-  // Of every stretch that has ended.
+  // Seconds of every stretch that has ended.
   std::vector<double> seconds() {
     const std::vector<double> at = clock_.seconds();
     std::vector<double> result(static_cast<std::size_t>(stretches_), 0);
@@ -137,8 +137,8 @@ class Probe {
     }
   }
 
-  // Host seconds of one step's passes; what is on a CPU is done by then, what is on a GPU issued. A pass
-  // of more than about a thousand launches contains waits for the device.
+  // Host seconds of one step's passes. At their end, work on a CPU is complete, and work on a GPU
+  // is issued. A pass of more than about a thousand launches contains waits for the device.
   void issue(LayerSamples& sample) {
     synchronize(device_);
     const double begin = host_seconds();
@@ -220,7 +220,7 @@ class Probe {
     }
   }
 
-  // Of a step after the first: the optimizer's state exists.
+  // Memory of a step after the first, when the optimizer's state exists.
   MeasuredMemory memory(MemoryMeter& meter) {
     MeasuredMemory use;
     const auto bytes = [](const at::Tensor& tensor) {
@@ -258,7 +258,7 @@ class Probe {
     if (scaler_.unscale(parameters_)) optimizer_.step();
   }
 
-  // One more step: what came and went during each layer.
+  // One more step: memory that came and went during each layer.
   void workspaces(MemoryMeter& meter, MeasuredMemory& use) {
     const std::size_t layers = network_.step().layers.size();
     use.forward_workspace.assign(layers, 0);
@@ -292,7 +292,7 @@ class Probe {
     network_.drop_gradients();
   }
 
-  // Of the host, to issue as much as lies between two holds.
+  // Host time to issue the work between two holds.
   double host_of_layers() const {
     const std::size_t layers = network_.step().layers.size();
     return host_forward_ * std::min(1.0, double(layers_per_hold) / double(layers));
@@ -348,7 +348,7 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
         leave_out(before, from, to);
         sample.paused += to.wall_seconds - from.wall_seconds;
       };
-      // In turn who is first: what a step finds in memory depends on the one before.
+      // Alternates the order, because the memory that a step finds depends on the step before.
       const bool plain_first = result.samples.size() % 2 == 0;
       for (const bool plain : {plain_first, !plain_first}) {
         pause();

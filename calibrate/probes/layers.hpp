@@ -20,7 +20,7 @@ struct LayerSamples {
   double plain_forward = 0;
   double plain_backward = 0;
   double optimizer = 0;
-  // GPUs: what the host needs to issue a pass; 0 on CPUs, where it does the work itself.
+  // GPUs: host seconds to issue a pass; 0 on CPUs, where the host does the work itself.
   double host_forward = 0;
   double host_backward = 0;
   double host_update = 0;
@@ -35,9 +35,8 @@ struct MeasuredMemory {  // bytes of tensors
   double batch = 0;
   double peak = 0;      // of everything, in a step after the first
   double reserved = 0;  // by a caching allocator; 0 on CPUs
-  // GPUs: live between two steps beside parameters, buffers, state and the batch, which is what
-  // libraries keep for themselves; and by layer the largest block that came and went while it
-  // computed.
+  // GPUs: bytes that libraries keep between two steps, beside parameters, buffers, state and the
+  // batch; and by layer the largest block that came and went while it computed.
   double kept = 0;
   std::vector<double> forward_workspace, backward_workspace;
 };
@@ -47,11 +46,11 @@ struct LayerProbeOptions {
   OptimizerSpec optimizer;
   std::uint64_t seed = 1;
   int warm_up = 2;  // steps before the first repetition
-  // Before each step, as a rank waits for messages in training. A core that was idle computes slower,
-  // and on CPUs others' memory has gone through the caches.
-  // The pause lasts as long as that takes at least.
+  // Before each step, as a rank waits for messages in training. A core that was idle computes
+  // slower, and on CPUs others' memory has gone through the caches. The pause lasts as long as that
+  // takes at least.
   double pause_seconds = 0;
-  // After each repetition with all of them so far; true ends the measurement.
+  // Called after each repetition with all of them so far; true ends the measurement.
   std::function<bool(const std::vector<LayerSamples>&)> enough;
 };
 

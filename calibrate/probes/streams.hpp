@@ -1,5 +1,5 @@
-// What copying and updating flat tensors costs on one device, by size: the bucket copies, shards
-// and server updates of distributed training. Plain interface: no LibTorch in here.
+// Costs of copying and updating flat tensors on one device, by size: the bucket copies, shards and
+// server updates of distributed training. Plain interface: no LibTorch in here.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct StreamProbeResult {
   std::vector<StreamPoint> updates;  // the optimizer's step of one tensor
 };
 
-// Of memory that is in no cache, as a bucket or a shard is when its turn comes in a step. Throws
-// OutOfDeviceMemory (layers.hpp) when the device has too little.
+// Measures memory that is in no cache, as a bucket or a shard is when its turn comes in a step.
+// Throws OutOfDeviceMemory (layers.hpp) if the device has too little.
 StreamProbeResult probe_streams(const StreamProbeOptions& options);
 
 }  // namespace lockstep

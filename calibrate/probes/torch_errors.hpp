@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-// What `body` returns; throws OutOfDeviceMemory or std::runtime_error for what LibTorch throws.
+// Returns the result of `body`; turns exceptions of LibTorch into OutOfDeviceMemory or
+// std::runtime_error.
 template <class Body>
 auto with_plain_errors(const Body& body) {
   try {

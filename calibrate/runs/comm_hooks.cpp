@@ -1,6 +1,6 @@
-// See comm_hooks.hpp. A hook gets a bucket of this rank's gradients as soon as it is full, and returns
-// a future of the bucket that all ranks have. What comes after a collective runs when it has ended, on
-// the thread that carried it.
+// See comm_hooks.hpp. A hook gets a bucket of this rank's gradients as soon as it is full, and
+// returns a future of the bucket that all ranks have. Work after a collective runs when the
+// collective has ended, on the thread that carried it.
 #include "runs/comm_hooks.hpp"
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@ namespace {
 
 using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// Throws what went wrong before.
+// Rethrows an earlier error.
 at::Tensor value_of(c10::ivalue::Future& left) {
   return left.value().toTensor();
 }
@@ -27,9 +27,9 @@ FuturePointer known(const at::Tensor& value) {
   return future;
 }
 
-// Ranks must start collectives of a group in one order. Each stage has a group of its own, whose thread
-// goes through the buckets in theirs: in one group, who comes first, a bucket's P or the next bucket, would
-// be chance.
+// Ranks must start collectives of a group in one order. Each stage has a group of its own, whose
+// thread handles the buckets in their order. In a single group the order of a bucket's P and the
+// next bucket would be random.
 class StagedHook final : public c10d::CommHookInterface {
  public:
   StagedHook(Group& group, const HookSettings& settings, std::uint64_t seed)

@@ -1,4 +1,5 @@
-// Communication hooks of real DDP: LibTorch's own cast to fp16, top-k and PowerSGD. Includes LibTorch.
+// Communication hooks of real DDP: LibTorch's own cast to fp16, top-k and PowerSGD. Includes
+// LibTorch.
 #pragma once
 
 #include <memory>

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 // First words of the files: two zero bytes, 8 = unsigned bytes, the number of dimensions.
 constexpr std::uint32_t images_magic = 0x803, labels_magic = 0x801;
 constexpr std::uint32_t longest_side = 1 << 12;
-// Ranks of the keyed draws here, so that they are none of the stragglers' (runs/slowness.hpp).
+// Ranks of the keyed draws of this file, distinct from the stragglers' (runs/slowness.hpp).
 constexpr std::uint32_t shuffle_rank = 0xFFFFFFFF, pattern_rank = 0xFFFFFFFE,
                         noise_rank = 0xFFFFFFFD, own_order_rank = 0xFFFF0000;
 

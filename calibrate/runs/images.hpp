@@ -1,4 +1,4 @@
-// Labelled images to train on, and which of them a rank takes when. No LibTorch.
+// Labelled images to train on, and their assignment to ranks and batches. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct ImageSets {
 
 // The four files of MNIST, Fashion-MNIST and their likes in `folder`,
 // {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte ("The MNIST database of
-// handwritten digits", LeCun, Cortes, Burges, section "File formats"), or CIFAR-10's binary version,
-// data_batch_{1..5}.bin and test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"); each unpacked or as
-// .gz. Throws ConfigError, which names the file, when one is missing, is not of this format, is
-// longer or shorter than its header says, or has a label that is not below `classes`.
+// handwritten digits", LeCun, Cortes, Burges, section "File formats"), or CIFAR-10's binary
+// version, data_batch_{1..5}.bin and test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"); each
+// unpacked or as .gz. Throws ConfigError, which names the file, when one is missing, is not of this
+// format, is longer or shorter than its header says, or has a label that is not below `classes`.
 ImageSets read_image_folder(const std::string& folder, std::int64_t classes);
 
-// What `name` is: "fashion-mnist" as Debian's package has it, "synthetic", or a folder with the
+// The data set `name`: "fashion-mnist" as in Debian's package, "synthetic", or a folder with the
 // files of MNIST, Fashion-MNIST (IDX) or CIFAR-10 (binary version). Throws ConfigError.
 ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed);
 
@@ -41,14 +41,14 @@ Images take_last(Images& images, std::int64_t count);
 ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed);
 
 // Deals `count` images out to ranks: every epoch in another keyed order, the same on all ranks, of
-// which each takes every ranks-th. What does not fill a batch on every rank is left out, as with
-// DistributedSampler(drop_last) and DataLoader(drop_last).
+// which each takes every ranks-th. Images that do not fill a batch on every rank are left out, as
+// with DistributedSampler(drop_last) and DataLoader(drop_last).
 class ShardOrder {
  public:
   // Needs `count` >= `ranks` * `batch`.
   ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch, std::uint64_t seed);
-  // A rank's own images, which no other rank takes: at least one. Fewer than a batch are taken more than
-  // once.
+  // A rank's own images, which no other rank takes: at least one. Fewer than a batch are taken more
+  // than once.
   ShardOrder(std::vector<std::int64_t> own, int rank, std::int64_t batch, std::uint64_t seed);
   std::vector<std::int64_t> indices(std::int64_t step);  // of the images of this rank's step
 

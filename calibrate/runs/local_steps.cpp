@@ -1,5 +1,6 @@
-// Ranks that step along each of their own batches, and meet now and then: DiLoCo (Douillard et al. 2023,
-// algorithm 1) over an all-reduce, federated averaging (McMahan et al. 2017, algorithm 1) over a server.
+// Ranks that step along each of their own batches, and meet now and then: DiLoCo (Douillard et al.
+// 2023, algorithm 1) over an all-reduce, federated averaging (McMahan et al. 2017, algorithm 1)
+// over a server.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class LocalTraining {
     }
   }
 
-  // Nobody waits for anything in the midst of a step: a slow rank sleeps at the end of a pass.
+  // No rank waits during a step, so a slow rank sleeps at the end of a pass.
   void step(const Batch& batch, RankStep& step) {
     const bool on_cpu = tensors_.front().device().is_cpu();
     const double begin = thread_cpu_seconds();

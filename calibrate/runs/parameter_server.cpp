@@ -37,7 +37,7 @@ class PsWorker final : public RealStrategy {
         gradients_(at::zeros_like(parameters_)) {}
 
   bool train_step(const Batch& batch, RankStep& step) override {
-    // Nobody waits for anything in the midst of a pass: a slow rank sleeps at its end.
+    // No rank waits during a pass, so a slow rank sleeps at its end.
     const bool on_cpu = parameters_.device().is_cpu();
     const double begin = thread_cpu_seconds();
     at::Tensor loss = context_.network.forward(batch);
@@ -120,7 +120,7 @@ class Server {
     waiting_.clear();
   }
 
-  // Of the update that is made next.
+  // Records a push of the next update.
   void record_push(int worker) {
     report_.pushes.push_back(
         {host_seconds(), worker, 0, seen_[static_cast<std::size_t>(worker)], version_ + 1});
@@ -138,8 +138,8 @@ class Server {
     optimizer_.step();
     const std::int64_t updates_wanted =
         options_.strategy == RunStrategy::ps_sync ? 1 : options_.ranks;
-    // Once it has finished workers that come are sent away: what they still bring is no training in
-    // which all take part.
+    // After the end, arriving workers are told to stop: their pushes are no part of a training with
+    // all workers.
     if (version_ >= updates_wanted * options_.warm_up && !finished_) {
       synchronize(flat_.device());
       report_.updates.push_back(

@@ -70,8 +70,8 @@ void end_step(RankStep& step, Clock& clock) {
   step.optimizer = moments.at(3) - moments.at(2);
 }
 
-// From now on the rank is in its steps, for whoever looks into the run's folder; and if its result
-// cannot be written, this says so before the work and not after it.
+// Marks for readers of the run's folder that the rank's steps begin. An unwritable result is thus
+// reported before the work and not after it.
 void begin_result(const std::string& path) {
   if (!std::ofstream(path)) throw std::runtime_error("cannot write " + path);
 }
@@ -84,7 +84,8 @@ void train(const TrainOptions& options, const RankPlace& place, Group& group, Re
   RankContext context{options, group, network, slowness, clock};
   const std::unique_ptr<RealStrategy> strategy = make_strategy(context);
   group.barrier();
-  // A parameter server tells its workers when to stop: asynchronous ones may do more than others.
+  // A parameter server tells its workers when to stop, because asynchronous workers may make
+  // different numbers of steps.
   for (int i = 0; has_server(options.strategy) || i < options.warm_up + options.steps; ++i) {
     if (i == options.warm_up) {
       begin_result(place.result_file);

@@ -9,7 +9,8 @@ namespace lockstep {
 
 namespace {
 
-// Who has slept computes on with cold caches: many short sleeps would make a rank slower than asked.
+// A rank computes with cold caches after a sleep, so many short sleeps would make it slower than
+// requested.
 constexpr double shortest_sleep = 5e-3;
 
 double now() {

@@ -1,5 +1,5 @@
-// Makes a rank slow on purpose: whenever it has computed for t seconds it sleeps (factor - 1) t, so
-// that all its device work takes `factor` times as long, as a straggler in a scenario.
+// Makes a rank slow on purpose: after t seconds of compute it sleeps (factor - 1) t, so that all
+// its device work takes `factor` times as long. Used to train with the stragglers of a scenario.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ double slowness_factor(const TrainOptions& options, int rank, int step);
 
 class Slowness {
  public:
-  // `finish_device_work` waits until the device has done what it was given: only then is it known
-  // how long it computed. Called by slowed steps alone.
+  // `finish_device_work` waits until the device has finished all issued work, because only then the
+  // compute time is known. Called by slowed steps alone.
   explicit Slowness(std::function<void()> finish_device_work)
       : finish_device_work_(std::move(finish_device_work)) {}
 

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// What a strategy works with; outlives it.
+// The surroundings of a strategy; they outlive it.
 struct RankContext {
   const TrainOptions& options;
   Group& group;
@@ -23,16 +23,16 @@ struct RankContext {
 class RealStrategy {
  public:
   virtual ~RealStrategy() = default;
-  // One optimizer step on `batch`; says its loss and whether the update was skipped, and marks the
-  // clock twice: when the forward pass is over, and when all gradients are there. False: this was
-  // the last one, whatever the options say.
+  // One optimizer step on `batch`. Reports its loss and whether the update was skipped, and marks
+  // the clock twice: after the forward pass, and when all gradients are available. Returns false if
+  // this was the last step, even if the options ask for more.
   virtual bool train_step(const Batch& batch, RankStep& step) = 0;
   virtual std::vector<at::Tensor> optimizer_state() const = 0;
   // Makes the network's parameters whole on this rank, to evaluate or compare them.
   virtual void gather_everything() {}
 };
 
-// loss.backward() of a rank that may be slow; what it waits for at the end is not slowed.
+// loss.backward() of a rank that may be slow; the wait at its end is not slowed.
 void backward(at::Tensor& loss, Slowness& slowness);
 
 std::unique_ptr<RealStrategy> make_real_ddp(RankContext& context);

@@ -25,8 +25,8 @@ bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-// Forward, backward and optimizer as the ranks saw them; what they contain of communication and
-// waiting cannot be told apart from outside.
+// Forward, backward and optimizer by the ranks' clocks; their shares of communication and waiting
+// cannot be separated from outside.
 PhaseSeconds mean_phases(const std::vector<RankReport>& reports) {
   PhaseSeconds mean;
   double count = 0;
@@ -98,7 +98,7 @@ std::vector<double> in_rounds(const std::vector<double>& steps, int every) {
   return rounds;
 }
 
-// From the times at which a server had made its rounds: what each would take with all workers in it.
+// The duration of each round with all workers in it, from the times of a server's rounds.
 std::vector<double> of_drawn(const TrainOptions& options,
                              const std::vector<ServerUpdate>& updates) {
   std::vector<double> result;

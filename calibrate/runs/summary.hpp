@@ -1,4 +1,4 @@
-// From the ranks' reports to what the run tells.
+// Summarises the ranks' reports as the record of the run. Call it after all ranks have ended.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ RealRecord summarise_run(const TrainOptions& options, const std::string& network
 
 // Seconds of each step: of all ranks together for synchronous strategies (from one step's latest
 // end to the next's); for asynchronous ones the time in which the server applied one update per
-// worker, at every update from the first full round on. Where ranks meet now and then: the mean step of
-// each round; with drawn workers of as many rounds as give each of all workers one.
+// worker, at every update from the first full round on. Where ranks meet now and then: the mean
+// step of each round; with drawn workers of as many rounds as give each of all workers one.
 std::vector<double> step_seconds(const TrainOptions& options,
                                  const std::vector<RankReport>& reports);
 
-// Mean time of one update per worker (`updates`: at least two). They come in bunches that repeat with
-// the slowest worker's steps, so what is between its first and its last update counts: a window that
-// ends in the middle of a bunch is off by up to a round in as many as it has.
+// Mean time of one update per worker (`updates`: at least two). They come in bunches that repeat
+// with the slowest worker's steps, so what is between its first and its last update counts: a
+// window that ends in the middle of a bunch is off by up to a round in as many as it has.
 double mean_round_seconds(const std::vector<ServerUpdate>& updates, int workers);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What a real training run is asked for, and what each of its processes reports. No LibTorch.
+// Options of a real training run, and the report of each of its processes. No LibTorch.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct EnumNames<RealHook> {
   static constexpr std::array names{"none", "fp16-compress", "top-k", "powersgd"};
 };
 
-// Whether it keeps what it does not send.
+// Whether the hook keeps unsent values.
 inline bool is_coded(RealHook hook) {
   return hook == RealHook::top_k || hook == RealHook::powersgd;
 }
@@ -70,7 +70,8 @@ struct TrainOptions {
   bool reshard_after_forward = true;
   // ps-ssp
   int staleness_bound = 3;
-  // diloco, fedavg: steps of a rank between two exchanges. Their steps and warm-up are whole rounds of it.
+  // diloco, fedavg: steps of a rank between two exchanges. Their steps and warm-up are whole rounds
+  // of it.
   int every = 4;
   double outer_rate = 0.7, outer_momentum = 0.9;  // diloco
   double participants = 1;                        // fedavg: share of the ranks in a round
@@ -106,8 +107,8 @@ struct RankStep {
   double optimizer = 0;  // the update; push, wait and pull; or what ranks exchange now and then
   double loss = 0;
   bool skipped = false;  // the update, because gradients had infinities (loss scaling)
-  // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it does
-  // nothing else; 0 = not known.
+  // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it
+  // does nothing else; 0 = not known.
   double compute = 0;
 };
 
@@ -130,7 +131,7 @@ struct RankReport {
 std::string to_json(const RankReport& report);
 RankReport rank_report_from_json(const std::string& text);  // throws std::runtime_error
 
-// Reads what options.data names and throws ConfigError when that does not suit the model's step.
+// Reads the data set of options.data and throws ConfigError if it does not fit the model's step.
 void check_data(const TrainOptions& options, const TrainingStep& step);
 
 // Runs one process of a training run to its end and writes its report. Throws OutOfDeviceMemory

@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// Reads what options.data names and checks that it suits the model and the ranks.
+// Reads the data set of options.data and checks that it fits the model and the ranks.
 ImageSets load_data(const TrainOptions& options, const TrainingStep& step) {
   if (step.input_shape.size() != 3) {
     throw file_error("", "--data", fmt::format("{} does not read images", step.model));

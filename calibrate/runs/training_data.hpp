@@ -1,4 +1,4 @@
-// What the ranks of a real run train on and are judged by. Includes ATen: only for .cpp files.
+// Training and test data of the ranks of a real run. Includes ATen: only for .cpp files.
 #pragma once
 
 #include <memory>

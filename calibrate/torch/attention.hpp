@@ -1,4 +1,4 @@
-// What happens between the heads of an attention layer. Includes ATen: only for .cpp files.
+// The operations between the heads of an attention layer. Includes ATen: only for .cpp files.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,12 +22,13 @@ struct AttentionRule {
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const AttentionRule& rule);
 
-// The biases of `heads` heads, (heads, 1, keys): slopes 2^(-8 i / n) for i = 1 ... n. Where n is no
-// power of two, those of the next one: every second from the second on, then the others.
+// The biases of `heads` heads, (heads, 1, keys): slopes 2^(-8 i / n) for i = 1 ... n. If n is no
+// power of two, those of the next power: every second from the second on, then the others.
 at::Tensor alibi_biases(std::int64_t heads, std::int64_t keys, const at::TensorOptions& options);
 
-// T5's, (heads, tokens, tokens), from a table (buckets, heads): half of the buckets for distances one by
-// one, the rest logarithmic up to 128, all for both directions (Raffel et al. 2020, section 2.1).
+// T5's, (heads, tokens, tokens), from a table (buckets, heads): half of the buckets for distances
+// one by one, the rest logarithmic up to 128, all for both directions (Raffel et al. 2020, section
+// 2.1).
 at::Tensor relative_biases(const at::Tensor& table, std::int64_t tokens);
 
 // Rotates pairs of each head's features by angles that grow with the position (Su et al.,

@@ -1,4 +1,4 @@
-// Tells when autograd begins each node of a backward pass. Plain header.
+// Reports when autograd begins each node of a backward pass. Plain header.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,8 @@ void check_device(const std::string& device) {
 
 namespace {
 
-// Versions of LibTorch differ in what they have for CPUs: it is tried. TF32 would be accepted and
-// ignored.
+// Versions of LibTorch differ in their CPU kernels, so the precision is tried. TF32 would be
+// accepted and ignored.
 bool cpu_computes(Precision precision) {
   if (precision == Precision::tf32) return false;
   const bool half = parameter_bytes(precision) == 2;

@@ -1,4 +1,4 @@
-// Which devices LibTorch can compute on here, and how. Plain header.
+// The devices on which LibTorch can compute here, and how to use them. Plain header.
 #pragma once
 
 #include <string>

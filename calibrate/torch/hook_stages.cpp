@@ -90,8 +90,8 @@ class TopK final : public CompressionHook {
   Kept kept_;
 };
 
-// PyTorch's powerSGD_hook.py in its compressing phase, with its defaults (warm_start, use_error_feedback,
-// min_compression_rate 2): three sums that wait for each other.
+// PyTorch's powerSGD_hook.py in its compressing phase, with its defaults (warm_start,
+// use_error_feedback, min_compression_rate 2): three sums that wait for each other.
 class PowerSgd final : public CompressionHook {
  public:
   PowerSgd(int rank, int ranks, std::uint64_t seed) : rank_(rank), ranks_(ranks), seed_(seed) {}
@@ -173,7 +173,8 @@ class PowerSgd final : public CompressionHook {
     return bucket.all_q;
   }
 
-  // PyTorch keeps of small tensors their distance from the mean, too, which adds up to nothing over the ranks.
+  // PyTorch keeps of small tensors their distance from the mean, too, which adds up to nothing over
+  // the ranks.
   at::Tensor decompress(UnderWay& bucket, const at::Tensor&) {
     bucket.all_q.div_(ranks_);
     for (std::size_t i = 0; i < bucket.p.size(); ++i) {

@@ -1,5 +1,5 @@
-// The work of communication hooks, apart from the collectives between it: real DDP runs it over Gloo, the
-// probe times it. Includes ATen.
+// The work of communication hooks, apart from the collectives between it: real DDP runs it over
+// Gloo, the probe times it. Includes ATen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,17 +13,19 @@
 
 namespace lockstep {
 
-// Each stage but the last makes the message of a collective, and each but the first gets what the one
-// before left: the messages of all ranks one after the other (top-k), or their sum in the message's place
-// (PowerSGD). An empty message needs no collective. The last stage returns the bucket.
+// Each stage but the last makes the message of a collective. Each but the first gets the result of
+// the collective before: the messages of all ranks one after the other (top-k), or their sum in
+// place of the message (PowerSGD). An empty message needs no collective. The last stage returns the
+// bucket.
 using HookStages = std::vector<std::function<at::Tensor(const at::Tensor& received)>>;
 
 class CompressionHook {
  public:
   virtual ~CompressionHook() = default;
-  // `flat`: gradients of one bucket, which become those that all ranks have. `parameters`: whose they are, in
-  // that order; what was not sent and the factors are kept by them, because buckets are cut anew after the
-  // first step. `bucket`: its number. No work is done yet. Stages must not outlive the hook.
+  // `flat`: gradients of one bucket, which become those that all ranks have. `parameters`: whose
+  // they are, in that order; what was not sent and the factors are kept by them, because buckets
+  // are cut anew after the first step. `bucket`: its number. No work is done yet. Stages must not
+  // outlive the hook.
   virtual HookStages stages(const at::Tensor& flat, const std::vector<at::Tensor>& parameters,
                             std::uint64_t bucket) = 0;
 };

@@ -1,4 +1,5 @@
-// The largest elements of gradients: one selection for hooks of real DDP, the replay's hooks and its pushes.
+// Selects the largest elements of gradients. The hooks of real DDP, the replay's hooks and its
+// pushes share this selection.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -27,8 +27,8 @@ class Reporter final : public c10::MemoryReportingInfoBase,
   explicit Reporter(c10::Device device) : device_(device) {}
   bool counts_cpu() const { return device_.is_cpu(); }
 
-  // Called by LibTorch's own allocators. Those of GPUs say their total, which holds whatever
-  // thread freed a block; that of CPUs does not, see CountingAllocator.
+  // Called by LibTorch's own allocators. Allocators of GPUs report their total, which holds
+  // whatever thread freed a block; allocators of CPUs do not, see CountingAllocator.
   bool memoryProfilingEnabled() const override { return !counts_cpu(); }
   void reportMemoryUsage(void* block, std::int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override {
@@ -86,8 +86,8 @@ std::shared_ptr<Reporter> reporter_of_this_thread() {
 // LibTorch reports of frees on them reaches no meter.
 class CountingAllocator final : public c10::Allocator {
  public:
-  // Const up to LibTorch 2.2, not later; and copy_data is younger. What the release at hand
-  // declares as virtual is overridden, the rest is not called.
+  // Const up to LibTorch 2.2, not later; and copy_data is younger. Virtual functions of the present
+  // release are overridden; the others are not called.
   c10::DataPtr allocate(std::size_t bytes) const { return counted(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return counted(bytes); }
   void copy_data(void* to, const void* from, std::size_t bytes) const {

@@ -14,8 +14,8 @@ struct TensorMemory {
   std::int64_t live = 0;      // bytes
   std::int64_t peak = 0;      // largest `live` since the meter began or reset_peak()
   std::int64_t reserved = 0;  // peak of bytes the caching allocator holds; 0 on CPUs
-  // Largest block that was allocated and freed again since the meter began or reset_passing(): what a
-  // library asked for while it computed; 0 on CPUs.
+  // Largest block that was allocated and freed since the meter began or reset_passing(): temporary
+  // memory of a library; 0 on CPUs.
   std::int64_t passing = 0;
 };
 

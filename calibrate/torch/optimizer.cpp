@@ -27,8 +27,8 @@ at::Tensor orthogonalised(const at::Tensor& matrix) {
   at::Tensor x = matrix.to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
   if (tall) x = x.t();
   x.div_(x.norm().clamp_min(least));
-  // Matrix units add products of bf16 up in fp32. LibTorch 1.13 adds up in bf16 where the CPU has no instructions
-  // for it, so that CPUs multiply in fp32; every product is rounded once.
+  // Matrix units add products of bf16 up in fp32. LibTorch 1.13 adds up in bf16 where the CPU has
+  // no instructions for it, so that CPUs multiply in fp32; every product is rounded once.
   const at::ScalarType sums = x.is_cpu() ? at::kFloat : at::kBFloat16;
   for (int step = 0; step < newton_schulz_steps; ++step) {
     const at::Tensor wide = x.to(sums);
@@ -115,7 +115,8 @@ void Optimizer::rmsprop(std::size_t i, const at::Tensor& gradient) {
   parameters_[i].add_(first_[i], -spec_.learning_rate);
 }
 
-// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2, beta 0.9 and 0.99.
+// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2, beta 0.9 and
+// 0.99.
 void Optimizer::lion(std::size_t i, const at::Tensor& gradient) {
   constexpr double slow = 0.99;
   if (!first_[i].defined()) first_[i] = at::zeros_like(parameters_[i]);

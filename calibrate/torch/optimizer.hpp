@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-// Of a matrix, its nearest orthogonal one, roughly: bf16, singular values of about 0.7 to 1.2.
+// The nearest orthogonal matrix, approximately: bf16, singular values of about 0.7 to 1.2.
 at::Tensor orthogonalised(const at::Tensor& matrix);
 
 class Optimizer {
  public:
   Optimizer(const OptimizerSpec& spec, RealNetwork& network);
-  // Of any tensors: an FSDP shard, a server's part. They must outlive the optimizer. Muon takes those
-  // that the spec lists as matrices, by their place.
+  // `parameters` may be any tensors: an FSDP shard, a server's part. They must outlive the
+  // optimizer. Muon takes those that the spec lists as matrices, by their place.
   Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
 
   void step();  // parameters without a gradient are left alone

@@ -33,7 +33,7 @@ Staged stage_output(const at::Tensor& tensor) {
   return {tensor, at::empty_like(tensor, at::TensorOptions(at::kCPU)), true};
 }
 
-// Of LibTorch 2, with Gloo as its default backend, which 2.4 is told by options.
+// A process group of LibTorch 2, with Gloo as its default backend, which 2.4 sets by options.
 template <class Front>
 [[maybe_unused]] c10::intrusive_ptr<Front> make_front(const c10::intrusive_ptr<c10d::Store>& store,
                                                       int rank, int size) {

@@ -1,5 +1,5 @@
-// Communication between the ranks of a real run: PyTorch's Gloo process group with what it lacks (a
-// reduce-scatter) and with errors that name their cause. Includes LibTorch.
+// Communication between the ranks of a real run: PyTorch's Gloo process group with an additional
+// reduce-scatter and with errors that name their cause. Includes LibTorch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -46,7 +46,7 @@ class Pending {
 
 // All ranks call the same collectives in the same order; they run one after another in that order
 // on one thread of their own, as on one NCCL communicator. send and recv run beside them. Tensors
-// must be contiguous; those on a GPU pass through host memory, and what arrives is there after
+// must be contiguous. Tensors on a GPU pass through host memory, and results are available after
 // wait(). Anything here throws std::runtime_error when a peer is gone.
 class Group {
  public:
@@ -56,7 +56,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // Another one of the same ranks, with a thread of its own; all of them make it.
+  // Another group of the same ranks, with a thread of its own; all ranks must make it.
   std::unique_ptr<Group> sibling(const std::string& name) const;
 
   int rank() const { return rank_; }

@@ -19,7 +19,7 @@ namespace {
 
 using Inputs = std::vector<at::Tensor>;
 
-// What one operator's rule sees.
+// The input of one operator's rule.
 struct Call {
   const Layer& layer;
   const Inputs& inputs;

@@ -35,7 +35,8 @@ struct Batch {
 class RealNetwork {
  public:
   // Allocates and initialises the parameters (as nn.Linear and nn.Conv2d do by default), the same
-  // for the same seed on every rank. Throws std::runtime_error for what LibTorch cannot do here.
+  // for the same seed on every rank. Throws std::runtime_error for operators that LibTorch cannot
+  // compute here.
   RealNetwork(const TrainingStep& step, at::Device device, std::uint64_t seed);
 
   // Mean cross-entropy of the batch, computed in the step's precision. Tensors are dropped as soon
@@ -69,7 +70,7 @@ class RealNetwork {
   bool training_ = true;
 };
 
-// How many classes the logits tell apart: what the last layer with a weight matrix gives.
+// Number of classes of the logits: outputs of the last layer with a weight matrix.
 std::int64_t output_classes(const TrainingStep& step);
 
 // Random input of the step's shape; the same for the same seed.

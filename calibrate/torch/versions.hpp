@@ -1,5 +1,4 @@
-// Versions of the libraries that compute and communicate, for a profile, and what follows from
-// them.
+// Versions of the libraries that compute and communicate, and their limits. Recorded in profiles.
 #pragma once
 
 #include <vector>
@@ -11,7 +10,7 @@ namespace lockstep {
 
 // libtorch, oneDNN, and the BLAS that is loaded ("openblas 0.3.21").
 std::vector<ProfileVersion> library_versions();
-// What LibTorch here can compute: plain attention only before 2.0.
+// Adapts options to LibTorch's release: plain attention only before 2.0.
 void adapt_to_library(StepOptions& options);
 
 }  // namespace lockstep

@@ -10,7 +10,8 @@ std::int64_t missing(std::int64_t size, std::int64_t multiple) {
   return (multiple - size % multiple) % multiple;
 }
 
-// (samples, rows of windows, pixels, columns of windows, pixels, features) with the middle two swapped.
+// (samples, rows of windows, pixels, columns of windows, pixels, features) with the middle two
+// swapped.
 at::Tensor swapped(const at::Tensor& x, std::int64_t rows, std::int64_t second, std::int64_t third,
                    std::int64_t fourth) {
   return x.reshape({x.size(0), rows, second, third, fourth, x.size(-1)})
@@ -28,7 +29,7 @@ at::Tensor distances(std::int64_t size, const at::TensorOptions& options) {
   return between(row) * (2 * size - 1) + between(column);
 }
 
-// Pixels of a rolled image attend only to those that were their neighbours before.
+// Pixels of a rolled image attend only to pixels that were their neighbours before.
 at::Tensor mask_of(std::int64_t height, std::int64_t width, const WindowRule& rule,
                    const at::TensorOptions& options) {
   const auto parts = [&](std::int64_t size) {

@@ -20,7 +20,7 @@ const std::map<std::string, SortKey> sort_keys{
     {"", SortKey::none},         {"time", SortKey::time},     {"cost", SortKey::cost},
     {"memory", SortKey::memory}, {"energy", SortKey::energy}, {"throughput", SortKey::throughput}};
 
-// What tells the alternatives apart: the fields that any file lists, and the file where there are
+// The differences between alternatives: the fields that any file lists, and the file if there are
 // several.
 std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alternatives) {
   std::vector<std::string> fields;

@@ -1,4 +1,4 @@
-// The alternatives that scenarios list, asked one after the other: `run` and `report`.
+// Predicts the alternatives that scenarios list, one after the other. Used by `run` and `report`.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Of all files, with the settings of `options` instead of what they say.
+// The alternatives of all files; the settings of `options` replace values of the files.
 std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
                                          const CommonOptions& options);
 
@@ -20,8 +20,8 @@ struct AlternativesQuestion {
   int code = 0;                   // 2 where an alternative cannot be, else as of one scenario
 };
 
-// An alternative that cannot be is told on stderr, and does not take the others' answers away; of
-// one alone the ConfigError is thrown. `on_answer` hears of each that has an answer.
+// An impossible alternative is reported on stderr, and the others are still answered. A single
+// impossible alternative throws its ConfigError. `on_answer` is called for each answer.
 AlternativesQuestion ask_alternatives(
     const std::vector<Alternative>& alternatives, const CommonOptions& options,
     const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer);

@@ -1,5 +1,5 @@
 // `lockstep compare A [B]`: the strategies of one scenario against its first, or two scenarios
-// point by point. Like `check` it ends with 3 when nothing of one of them fits.
+// point by point. Like `check` it exits with 3 if no point of one of them fits.
 #include "questions/compare.hpp"
 
 #include <fmt/format.h>

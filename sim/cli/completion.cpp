@@ -1,4 +1,4 @@
-// `lockstep completion SHELL`: a script that asks the program what may follow; and the answer.
+// `lockstep completion SHELL`: a script that asks the program for candidates; and the candidates.
 #include <fmt/format.h>
 
 #include <algorithm>

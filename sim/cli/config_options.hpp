@@ -1,4 +1,5 @@
-// Options of verbs that ask with the config of a training program.
+// Options of verbs that accept the config of a training program instead of a scenario. Add them in
+// the verb's declaration.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,23 +8,24 @@
 
 namespace lockstep {
 
-// --model, --platform, --gpus (unless the verb has its own), --sequence, --micro, --global, --format, --leave-out.
+// Adds --model, --platform, --gpus (unless the verb has its own), --sequence, --micro, --global,
+// --format, --leave-out.
 void add_answers(CLI::App& verb, ConfigAnswers& answers);
 
-// A config of a training program in the place of a scenario file.
+// A config of a training program that replaces a scenario file.
 struct ConfigSource {
   std::vector<std::string> files;
   ConfigAnswers answers;
 };
 
-// --from and what add_answers adds. `scenario` is the option that it stands in for.
+// Adds --from and the options of add_answers. `scenario` is the option that --from replaces.
 void add_from(CLI::App& verb, CLI::Option* scenario, ConfigSource& source);
 
-// The name under which the scenario of `source` is read; "" = none was asked for. Throws ConfigError, also where
-// neither a scenario nor a config is named, or both are.
+// The name under which the scenario of `source` is read; "" = no config is given. Throws
+// ConfigError, also if neither or both of a scenario and a config are given.
 std::string scenario_from(const ConfigSource& source, bool names_scenario);
 
-// On stderr: what was understood, key by key where it matters.
+// Prints on stderr how each key of the config was understood.
 void tell_import(const ImportedConfig& config);
 
 }  // namespace lockstep

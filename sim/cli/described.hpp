@@ -1,5 +1,5 @@
-// The verbs and options of the program as CLI11 knows them, as plain values: for shell completion and
-// the manual page, which so cannot say anything else than --help.
+// The verbs and options of the program, as declared with CLI11, as plain values. Used for shell
+// completion and the manual page, which therefore agree with --help.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,17 +22,17 @@ struct DescribedVerb {
   std::vector<DescribedOption> options;
 };
 
-// `program`: with all its verbs. Options of groups are their verb's.
+// `program`: the CLI11 app with all verbs. Options of groups belong to their verb.
 std::vector<DescribedVerb> described_verbs(const CLI::App& program);
 
 struct Completion {
   std::string word, help;
 };
 // Candidates for the last of `words`, which follow the program's name: verbs, options, values of
-// options; nothing where a file or a value of the user's own is due.
+// options. Empty if a file or a free value is expected.
 std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
                                     const std::vector<std::string>& words);
-// A page of section 1; `footer`: what --help ends with.
+// A manual page of section 1; `footer`: the last lines of --help.
 std::string manual_page(const std::vector<DescribedVerb>& verbs, const std::string& footer);
 
 }  // namespace lockstep

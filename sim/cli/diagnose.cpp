@@ -1,4 +1,4 @@
-// `lockstep diagnose LOG`: measured steps beside predicted ones, and what stands out.
+// `lockstep diagnose LOG`: measured steps beside predicted ones, and their anomalies.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

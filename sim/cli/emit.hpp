@@ -1,4 +1,5 @@
-// `--emit`: files that start a scenario's training.
+// The option `--emit`: writes files that start a scenario's training. Used by verbs with a
+// scenario.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,11 +17,11 @@ struct EmitOptions {
   int gpus = 0;                      // 0 = the scenario's only count
 };
 
-// --emit FORMAT,... and -o FOLDER.
+// Adds --emit FORMAT,... and -o FOLDER.
 void add_emit(CLI::App& verb, EmitOptions& options);
 
-// Writes or prints the files of one point of the scenario; the exit code. Simulates the point where a format
-// states how long the run takes. Throws ConfigError.
+// Writes or prints the files of one point of the scenario, and returns the exit code. Simulates the
+// point if a format states the duration of the run. Throws ConfigError.
 int emit(const Scenario& scenario, const EmitOptions& options);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// `lockstep explain SCENARIO [OTHER]`: why the numbers are what they are; with two scenarios, where
-// the difference of their common points comes from. Like `run` it ends with 3 when nothing fits.
+// `lockstep explain SCENARIO [OTHER]`: the inputs that determine the numbers; with two scenarios,
+// the causes of the difference between their common points. Like `run` it ends with 3 when nothing
+// fits.
 #include "questions/explain.hpp"
 
 #include <fmt/format.h>
@@ -72,7 +73,7 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
 }
 
-// All that is told of one point.
+// All reasons for one point.
 struct Reasons {
   Attribution parts;  // of the step
   Attribution kinds;  // of the device time of a micro-batch
@@ -139,7 +140,7 @@ Json json_of(const Prediction& p, const Reasons& why) {
           {"sensitivities", changes}};
 }
 
-// One point of a prediction, and what it is called beside another.
+// One point of a prediction, and its name in a comparison.
 struct Side {
   std::string name;
   const Explained& of;
@@ -215,7 +216,7 @@ Differences common_points(const Explained& first, const Explained& second) {
   return list;
 }
 
-// What changes from each GPU count to the next, and from the first strategy to the others.
+// The changes from each GPU count to the next, and from the first strategy to the others.
 Differences steps_between(const Explained& e) {
   Differences list;
   for (std::size_t i = 1; i < e.points.size(); ++i) {

@@ -1,5 +1,6 @@
-// `lockstep export SCENARIO`: the scenario with every default written out, runnable again; with --layers,
-// what its points train (export_layers.cpp); with --emit, files that start its training.
+// `lockstep export SCENARIO`: the scenario with every default written out, as a valid scenario;
+// with --layers, the layers of its points (export_layers.cpp); with --emit, files that start its
+// training.
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"

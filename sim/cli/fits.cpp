@@ -1,5 +1,5 @@
-// `lockstep fits SCENARIO`: what fits into memory, and what would. Like `run` it ends with 3 when
-// nothing fits as it is written.
+// `lockstep fits SCENARIO`: points that fit into memory, and changes by which others would. Like
+// `run` it ends with 3 when nothing fits as it is written.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

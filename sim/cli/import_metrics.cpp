@@ -1,4 +1,5 @@
-// `lockstep import-metrics LOG`: a log's step time and memory as `anchor:` and `measured:` of a scenario.
+// `lockstep import-metrics LOG`: a log's step time and memory as `anchor:` and `measured:` of a
+// scenario.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

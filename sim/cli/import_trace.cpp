@@ -65,7 +65,7 @@ Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by,
   if (kinds) columns.push_back({"layers"});
   for (const std::string pass : {"forward", "backward"}) {
     if (pass == "backward" && !backward) continue;
-    // A program tells columns by their names alone.
+    // Programs identify columns by their names alone.
     const std::string prefix = figures ? pass + "_" : "", unit = figures ? "_s" : "";
     columns.push_back({pass + unit});
     columns.push_back({prefix + "modelled" + unit});

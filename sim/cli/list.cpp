@@ -1,4 +1,4 @@
-// `lockstep list WHAT`: the models, devices, platforms, strategies, recipes and scenarios that are there.
+// `lockstep list WHAT`: the shipped models, devices, platforms, strategies, recipes and scenarios.
 #include <fmt/format.h>
 
 #include <algorithm>

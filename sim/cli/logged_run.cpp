@@ -1,4 +1,4 @@
-// Reads a log with what its scenario knows of batch and GPUs.
+// Reads a log; its scenario gives batch and GPUs.
 #include "cli/logged_run.hpp"
 
 #include <fmt/format.h>

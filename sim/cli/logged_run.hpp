@@ -1,4 +1,5 @@
-// A training's log beside the scenario that describes it: what `import-metrics` and `diagnose` share.
+// A training's log beside the scenario that describes it. Shared by `import-metrics` and
+// `diagnose`.
 #pragma once
 
 #include <optional>
@@ -18,7 +19,7 @@ struct LogQuestion {
   CommonOptions common;
 };
 
-// LOG, --scenario, --from, --strategy, --set, --json.
+// Adds LOG, --scenario, --from, --strategy, --set, --json.
 void add_log_options(CLI::App& verb, LogQuestion& question);
 
 struct LoggedRun {
@@ -29,7 +30,7 @@ struct LoggedRun {
   std::optional<PredictedStep> predicted;  // where there is a scenario
 };
 
-// Reads the log, and predicts the scenario's step where one is named. Throws ConfigError.
+// Reads the log, and predicts the scenario's step if a scenario is given. Throws ConfigError.
 LoggedRun logged_run(LogQuestion& question);
 
 // "470 ms a step: median of 8 entries, steps 3 to 10, by its rates; 5 % to 95 %: 465 ms .. 490 ms"

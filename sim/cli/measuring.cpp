@@ -1,5 +1,6 @@
-// `lockstep calibrate`, `lockstep train`: of the measuring half, whose program reads the command line
-// again; here for their help. `lockstep closed-loop` and `lockstep acceptance` drive both halves.
+// `lockstep calibrate`, `lockstep train`: declared here for their help, executed by the measuring
+// half, which reads the command line again. `lockstep closed-loop` and `lockstep acceptance` use
+// both halves.
 #include "launch/measuring.hpp"
 
 #include "acceptance/options.hpp"

@@ -1,4 +1,4 @@
-// `lockstep missing SCENARIO`: what a profile would have to measure, what matters most first.
+// `lockstep missing SCENARIO`: measurements that a profile lacks, the most important first.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

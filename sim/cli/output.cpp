@@ -1,4 +1,4 @@
-// What verbs print and write, and progress for the user.
+// Printed and written answers of verbs, and progress for the user.
 #include "core/output.hpp"
 
 #include <fmt/format.h>
@@ -158,7 +158,7 @@ void ProgressLine::update(const RunProgress& progress) {
   if (progress.done < progress.all && !progress.point.empty()) {
     text += fmt::format(", {:.40}: {:.0f} %", progress.point, 100 * progress.fraction);
   }
-  // As if all points were alike, and one of them went on at a time.
+  // Assumes that all points are alike and that one of them runs at a time.
   const double done = static_cast<double>(progress.done) + progress.fraction;
   const double all = static_cast<double>(progress.all);
   text += done > 0 ? fmt::format(", about {:.0f} s left", elapsed / done * (all - done))

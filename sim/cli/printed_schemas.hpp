@@ -1,5 +1,6 @@
-// JSON Schemas of what verbs print, from the shapes in printed_schemas.yaml. Documents of results have
-// theirs from the declaration of their fields (results/schema.cpp).
+// JSON Schemas of printed answers, from the shapes in printed_schemas.yaml. Use them for answers
+// without a describe() declaration; documents of results get their schemas from it
+// (results/schema.cpp).
 #pragma once
 
 #include <string>

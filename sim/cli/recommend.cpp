@@ -100,7 +100,7 @@ int recommend_for(Arguments& arguments) {
   std::optional<Trainings> trainings;
   if (!arguments.accuracy.empty()) {
     options.min_accuracy = parse_share("--min-accuracy", arguments.accuracy);
-    // What cannot be trained is said before thousands of candidates are simulated.
+    // Untrainable scenarios are reported before thousands of candidates are simulated.
     const Scenario scenario = Variants(arguments.file, arguments.settings).with({});
     if (scenario.convergence) {
       check_can_learn(scenario);

@@ -1,4 +1,4 @@
-// `lockstep replay TRACE.et...`: what a Chakra trace takes, as recorded or on another machine.
+// `lockstep replay TRACE.et...`: the time of a Chakra trace, as recorded or on another machine.
 #include "questions/replay.hpp"
 
 #include <fmt/format.h>

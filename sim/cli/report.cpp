@@ -1,5 +1,5 @@
-// `lockstep report SCENARIO... -o FILE`: one page of all that `run` says, with charts. It ends as `run`
-// does.
+// `lockstep report SCENARIO... -o FILE`: one page with the whole answer of `run`, with charts. It
+// ends as `run` does.
 #include "results/report.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-// The scenario's name, and what tells the alternative from the file's others.
+// The scenario's name, and the differences from the file's other alternatives.
 std::string title_of(const Alternative& alternative) {
   std::string chosen;
   for (const auto& [field, value] : alternative.chosen) {

@@ -1,4 +1,4 @@
-// `lockstep schema WHAT`: the JSON Schema of a file format, for editors, or of what is printed, for
+// `lockstep schema WHAT`: the JSON Schema of a file format, for editors, or of printed JSON, for
 // programs; or its table of fields, for docs.
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
-// `lockstep serve [SCENARIO]`: the explorer, a page on this machine that answers as one turns its knobs.
+// `lockstep serve [SCENARIO]`: the explorer, a page on this machine that answers as one turns its
+// knobs.
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"

@@ -28,7 +28,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-// Files, and those of folders in the order of their names.
+// Files, and the files of folders in the order of their names.
 std::vector<std::string> files_of(const std::vector<std::string>& given) {
   std::vector<std::string> files;
   for (const std::string& path : given) {

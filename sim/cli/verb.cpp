@@ -1,4 +1,4 @@
-// Registers verbs, and declares the options that several of them share.
+// Registers verbs, and declares options that several of them share.
 #include "cli/verb.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,8 @@ struct Registered {
   Verb::Declare declare;
 };
 
-// A function's own, so that it is there before the first verb registers, whatever the order.
+// A function-local static, so that it exists before the first verb registers, in any order of
+// initialisation.
 std::vector<Registered>& registered() {
   static std::vector<Registered> verbs;
   return verbs;

@@ -23,7 +23,8 @@ namespace lockstep {
 
 enum class VerbGroup { questions, formats, measurements };
 
-// A verb as CLI11 knows it, and what it does once the command line is read; its exit code.
+// A verb as CLI11 knows it, and its action after the command line is read, which returns the exit
+// code.
 struct Choice {
   CLI::App* verb = nullptr;
   std::function<int()> act;
@@ -38,12 +39,13 @@ class Verb {
 // All verbs, by group and name.
 std::vector<Choice> declare_verbs(CLI::App& app);
 
-// --json, --csv, --markdown, --openmetrics: at most one of those that the verb has.
+// The subset of --json, --csv, --markdown, --openmetrics that the verb has; a user may give at most
+// one of them.
 enum class Formats { json, json_csv, csv_markdown, tables, all };
 void add_formats(CLI::App& verb, CommonOptions& options, Formats formats);
 void add_settings(CLI::App& verb, CommonOptions& options);  // --set
 void add_workers(CLI::App& verb, CommonOptions& options);
-// Each is what follows `lockstep VERB `.
+// `examples`: the text after `lockstep VERB `.
 void add_examples(CLI::App& verb, const std::vector<std::string>& examples);
 
 }  // namespace lockstep

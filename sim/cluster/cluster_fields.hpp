@@ -1,4 +1,5 @@
-// How a cluster's scenario is written: one declaration per field (core/fields.hpp).
+// The format of a cluster's scenario: one declaration per field (core/fields.hpp). Include it in
+// code that reads, writes or documents the format.
 #pragma once
 
 #include <algorithm>

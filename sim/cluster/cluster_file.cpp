@@ -1,4 +1,4 @@
-// Reads a cluster's scenario and its list of jobs, and checks what must fit together.
+// Reads a cluster's scenario and its list of jobs, and checks that they fit together.
 #include "cluster/cluster_file.hpp"
 
 #include <filesystem>

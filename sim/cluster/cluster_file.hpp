@@ -1,5 +1,5 @@
-// A cluster's scenario (scenarios/cluster/*.yaml, docs/cluster.md): nodes, the trainings that its jobs
-// are, a list of jobs, and the policies to compare.
+// A cluster's scenario (scenarios/cluster/*.yaml, docs/cluster.md): nodes, trainings, a list of
+// jobs, and the policies to compare. Read it by read_cluster() and pass it to cluster_question().
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct NodesSpec {
 
 struct ElasticSpec {
   int least = 1;
-  int most = 0;  // 0 = what the job asks for
+  int most = 0;  // 0 = the job's requested count
   double pause = 0;
 };
 
@@ -47,7 +47,7 @@ struct JobSpec {
 
 struct TraceSpec {
   std::string file;
-  std::string workload;   // of jobs whose JobName is none; "" = there must be none such
+  std::string workload;   // of jobs with another JobName; "" = such jobs are an error
   std::string partition;  // "" = all
   Location where;
 };

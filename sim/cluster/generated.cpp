@@ -1,4 +1,5 @@
-// Draws jobs: exponential times between submissions, a kind by its weight, then its GPUs and length.
+// Draws jobs: exponential times between submissions, a kind by its weight, then its GPUs and
+// length.
 #include "cluster/generated.hpp"
 
 #include <fmt/format.h>

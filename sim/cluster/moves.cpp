@@ -5,8 +5,8 @@
 
 namespace lockstep {
 
-// Jobs on a part of a node move onto fuller nodes so that the first in line fits, if the GPU time for
-// which they stand still is less than what it would wait for; false: nothing has changed.
+// Moves jobs on parts of nodes to fuller nodes so that the first job in line fits. Only done if the
+// moved jobs lose less GPU time than the first in line would wait; false: nothing has changed.
 bool Scheduler::move_together(std::size_t job) {
   if (options_.policy != Policy::migration) return false;
   if (need(job) > unowned_.free_gpus()) return false;
@@ -50,7 +50,7 @@ std::vector<std::size_t> Scheduler::emptiest_first() const {
   return movable;
 }
 
-// Takes back moves without which so many GPUs fit, too. `nodes`: after all of them.
+// Takes back moves without which so many GPUs fit, too. `nodes`: the nodes after all moves.
 void Scheduler::leave_unneeded(std::vector<Move>& moves, Nodes& nodes, int gpus) const {
   for (auto move = moves.end(); move != moves.begin();) {
     --move;

@@ -1,5 +1,5 @@
-// Which GPUs of a cluster are free. A job lies as compactly as the simulator assumes for its speed:
-// whole nodes, and what remains on one further node.
+// The free GPUs of a cluster. Used by the scheduler to place jobs. A job is placed as compactly as
+// the simulator assumes for its speed: whole nodes, and the remainder on one further node.
 #pragma once
 
 #include <vector>
@@ -27,13 +27,14 @@ class Nodes {
   int free_gpus() const { return free_gpus_; }
   int free_on(int node) const { return free_[static_cast<std::size_t>(node)]; }
   bool fits(int gpus) const;
-  // Where so many GPUs would lie, the remainder on the fullest node that has room for it. They must
-  // fit.
+  // The place for so many GPUs: the remainder goes to the fullest node with enough room. The GPUs
+  // must fit.
   Allocation place(int gpus) const;
-  bool has(const Allocation& allocation) const;  // all of it free?
+  bool has(const Allocation& allocation) const;  // whether all of it is free
   void take(const Allocation& allocation);
   void release(const Allocation& allocation);
-  // Takes what `allocation` lacks of `gpus` without moving what it has; false: no room, unchanged.
+  // Adds GPUs to `allocation` until it has `gpus`, without moving any; false if there is no room,
+  // and nothing changes.
   bool grow(Allocation& allocation, int gpus);
 
  private:

@@ -1,4 +1,5 @@
-// The figures of a schedule. Formulas: docs/cluster.md.
+// The figures of a schedule. Computed after schedule() and printed for each policy. Formulas:
+// docs/cluster.md.
 #pragma once
 
 #include <vector>
@@ -16,9 +17,9 @@ struct PolicyOutcome {
   Spread queueing;    // seconds from submission to the first start
   Spread completion;  // to the end
   double makespan = 0;
-  double utilisation = 0;    // GPU time held, of what there is until the last job ends
+  double utilisation = 0;    // GPU time held, over the time until the last job ends
   double fragmentation = 0;  // GPU time free although the first in line asked for no more, likewise
-  double lost = 0;           // GPU time of work that was done again, of what was held
+  double lost = 0;           // GPU time of repeated work, over GPU time held
   double idle = 0;           // GPU time of restarts and pauses, likewise
   int evictions = 0, resizes = 0, migrations = 0;
   std::vector<JobRun> jobs;

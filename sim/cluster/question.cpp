@@ -84,7 +84,7 @@ class Asker {
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Scenario training = training_of(names_[k]);
       if (counts[k].empty()) {
-        // Wrong names are wrong in what no job uses, too.
+        // Reports wrong names also in trainings that no job uses.
         in_training(training, [&] { InputFiles().of(training); });
       } else {
         check_batch(training, counts[k], question.kinds[k].elastic);
@@ -204,7 +204,7 @@ class Asker {
                  fmt::format("`most: {}` in workloads.{}.elastic, or fewer", gpus, workload)});
   }
 
-  // Lengths are those of the jobs, and GPUs of a cluster do not fail.
+  // Jobs give the lengths, and GPUs of a cluster do not fail.
   static void check_effect(const Node& training) {
     Diagnostics without;
     const auto check = [&](const char* key, const char* hint) {
@@ -253,7 +253,7 @@ class Asker {
     return scenario;
   }
 
-  // Fields that a run names as its scenario's own are here those of a workload's training.
+  // A run calls these fields its scenario's own; here they belong to a workload's training.
   template <class Action>
   void in_training(const Scenario& training, Action&& action) {
     try {
@@ -291,7 +291,7 @@ class Asker {
                               const RunOptions& options, ClusterQuestion& question) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     std::set<int> simulated = counts;
-    // Whether an anchor is met is told of points that are simulated.
+    // A met anchor is reported for simulated points only.
     for (const MeasuredRow& row : scenario.anchor) simulated.insert(row.gpus);
     scenario.gpus.assign(simulated.begin(), simulated.end());
     const ResultRecord record = run_scenario(scenario, options);
@@ -312,8 +312,8 @@ class Asker {
     return rates;
   }
 
-  // The state that a job holds between two steps goes to the host's memory and comes from there; to another node
-  // it also goes through the network.
+  // The state that a job holds between two steps goes to the host's memory and comes from there; to
+  // another node it also goes through the network.
   std::map<int, Stops> stops_of(Scenario scenario, const std::set<int>& counts) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     scenario.gpus.assign(counts.begin(), counts.end());

@@ -1,4 +1,5 @@
-// `lockstep cluster`: a cluster's scenario under each of its policies.
+// `lockstep cluster`: a cluster's scenario under each of its policies. Call cluster_question(),
+// then answer each policy.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 
 namespace lockstep {
 
-// What a cluster's scenario asks, with the simulated speed of every kind of job at every GPU count
-// that one may get; each of these is simulated once.
+// The content of a cluster's scenario, with the simulated speed of every kind of job at every
+// possible GPU count; each speed is simulated once.
 struct ClusterQuestion {
   std::string name, platform;
   ClusterSize size;
@@ -23,7 +24,7 @@ struct ClusterQuestion {
   std::vector<std::string> warnings;  // of the trainings, each with its workload's name
 };
 
-// Under these policies jobs stand still to take turns or to move.
+// Whether any policy suspends jobs, to take turns or to move them.
 inline bool stops_jobs(const std::vector<Policy>& policies) {
   return std::any_of(policies.begin(), policies.end(), [](Policy policy) {
     return policy == Policy::time_slicing || policy == Policy::migration;

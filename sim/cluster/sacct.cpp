@@ -23,7 +23,8 @@ namespace {
 constexpr double most_seconds = 1e12;
 constexpr int most_count = 1'000'000;
 
-// Of a line; between commas as RFC 4180 quotes it. What `sacct -P` writes is never quoted.
+// The cells of a line; cells between commas are quoted by RFC 4180. Output of `sacct -P` is never
+// quoted.
 std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -49,7 +50,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// Of dates and clocks: nothing but digits.
+// A number of dates and clocks; nothing unless all characters are digits.
 std::optional<unsigned> digits(std::string_view text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -103,7 +104,7 @@ std::optional<int> count_of(std::string_view text) {
 }
 
 // 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named. Memory and
-// utilisation of GPUs (gres/gpumem) are none.
+// utilisation of GPUs (gres/gpumem) do not count as GPUs.
 std::optional<int> gpus_of_tres(const std::string& resources) {
   int typed = 0;
   for (const std::string& part : cells_of(resources, ',')) {
@@ -213,7 +214,7 @@ class SacctReader {
     faults_.throw_if_any();
   }
 
-  // The first of these columns that is there and says something.
+  // The first of these columns with a value.
   std::pair<std::string, std::string> cell(const std::vector<std::string>& names) const {
     for (const auto& name : names) {
       const auto column = columns_.find(name);
@@ -249,7 +250,7 @@ class SacctReader {
                         start == "Unknown" || start == "None";
     if (elapsed.empty() || waited) return left_out("that never ran");
     const auto ran = elapsed_name == "ElapsedRaw" ? number(elapsed) : clock_seconds(elapsed);
-    // Of what never ran nothing else need be true: PENDING jobs have no times.
+    // Other columns of jobs that never ran are not checked: PENDING jobs have no times.
     if (ran && *ran <= 0) return left_out("that never ran");
     const std::size_t faults = faults_.list().size();
     if (!ran) bad(elapsed_name, elapsed, "seconds, or days-hours:minutes:seconds for Elapsed");
@@ -274,7 +275,8 @@ class SacctReader {
     return std::nullopt;
   }
 
-  // What was allocated rather than what was asked for, of the first column that names GPUs.
+  // Reads the GPUs from the first column that names GPUs; allocated resources come before requested
+  // ones.
   void read_gpus(TracedJob& job) {
     for (const char* name : {"AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"}) {
       const std::string text = cell({name}).second;

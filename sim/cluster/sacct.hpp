@@ -1,4 +1,5 @@
-// Jobs that ran on a cluster of Slurm's, as `sacct` prints them.
+// Reads jobs that ran on a Slurm cluster, as `sacct` prints them. Used for cluster scenarios with a
+// trace.
 #pragma once
 
 #include <map>
@@ -25,8 +26,8 @@ struct SacctTrace {
   int running = 0;                      // of `jobs`: had not ended when sacct printed them
 };
 
-// Without the steps of a job (`12.batch`), jobs of other partitions than `partition` (unless that is
-// ""), jobs that never ran, and jobs on CPUs where any TRES list of the file names GPUs. Cells are
+// Leaves out steps of jobs (`12.batch`), jobs of partitions other than `partition` (unless that is
+// ""), jobs that never ran, and CPU jobs if any TRES list of the file names GPUs. Cells are
 // separated by commas, or by | as `sacct -P` does. Columns that are not listed here are ignored.
 // Throws ConfigError with every malformed row as file:line.
 SacctTrace read_sacct_text(std::string_view text, const std::string& file,

@@ -52,7 +52,7 @@ Schedule Scheduler::run() {
   auto next = order.begin();
   while (next != order.end() || !events_.empty()) {
     const double before = now_;
-    // Nobody starts before it comes: a moment in which one arrives is that of the arrival.
+    // No job starts before it arrives, so a moment with an arrival is the time of the arrival.
     const bool arrival =
         next != order.end() &&
         (events_.empty() || jobs_[*next].submit <= events_.top().time + same_moment);
@@ -109,7 +109,7 @@ void Scheduler::line_up(std::size_t job) {
                   job);
 }
 
-// Whoever calls takes it out of the line.
+// The caller must remove the job from the line.
 void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   State& state = states_[job];
   JobRun& run = schedule_.jobs[job];
@@ -145,7 +145,7 @@ void Scheduler::announce(std::size_t job) {
   }
 }
 
-// Counts what has been done on these GPUs.
+// Adds the work that was done on the present GPUs.
 void Scheduler::settle(std::size_t job) {
   State& state = states_[job];
   JobRun& run = schedule_.jobs[job];

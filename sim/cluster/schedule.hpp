@@ -1,5 +1,6 @@
-// A list of jobs under one scheduling policy: who runs when on how many GPUs. Knows nothing of
-// training: a job is work, and a speed at each GPU count. docs/cluster.md.
+// A list of jobs under one scheduling policy: start, end and GPUs of each job. Knows nothing of
+// training: a job is work, and a speed at each GPU count (docs/cluster.md). Knows nothing of
+// training: a job is work, and a speed at each GPU count.
 #pragma once
 
 #include <array>
@@ -14,15 +15,14 @@
 
 namespace lockstep {
 
-// Seconds. Times that are closer than this are one moment: lengths become work and times again, so
-// that what was round is so no longer.
+// Seconds. Times closer than this are one moment, because conversions between work and time round.
 inline constexpr double same_moment = 1e-6;
 
 enum class Policy {
-  fifo,        // the first in line starts when it fits; nobody overtakes
-  backfill,    // others start early where that cannot delay the first in line (EASY)
-  preemption,  // jobs that have had little evict jobs that have had much
-  elastic,     // backfill, where elastic jobs start small, grow into what is idle, and give it back
+  fifo,          // the first in line starts when it fits; no job overtakes
+  backfill,      // others start early where that cannot delay the first in line (EASY)
+  preemption,    // jobs that have had little evict jobs that have had much
+  elastic,       // backfill; elastic jobs start small, grow into idle GPUs, and give them back
   time_slicing,  // jobs take turns on the same GPUs, each as a gang
   migration,     // backfill, where running jobs move together to make room for the first in line
 };
@@ -41,7 +41,7 @@ struct JobKind {
   std::map<int, double> rates;  // work per second, by GPUs: all counts that a job may have
   bool elastic = false;
   int least = 1;                 // GPUs of an elastic job,
-  int most = 0;                  // at most; 0 = what it asks for
+  int most = 0;                  // at most; 0 = the requested count
   double pause = 0;              // seconds that a change of its GPUs costs an elastic job
   double restart = 0;            // seconds before an evicted job trains again once it has GPUs
   double checkpoint_period = 0;  // of running; 0 = an evicted job saves all it has done
@@ -53,15 +53,15 @@ struct ClusterJob {
   double submit = 0;
   int gpus = 1;      // that it asks for
   double work = 0;   // in the unit of its kind's rates
-  double limit = 0;  // seconds on `gpus` that the scheduler is told; 0 = it knows the truth
+  double limit = 0;  // seconds on `gpus` known to the scheduler; 0 = the true length
   int priority = 0;  // higher first
-  // Seconds that it stands still when it gets GPUs that another job leaves, or its own again: one
-  // state goes into the host's memory, the other comes from there.
+  // Seconds that a job stands still when it gets GPUs that another job leaves, or its own after a
+  // suspension: one state is copied into the host's memory, the other is copied back.
   double switching = 0;
   double migration = 0;  // seconds that it stands still to go on on other GPUs
 };
 
-// A job on the same GPUs, without a break.
+// A job on the same GPUs, without interruption.
 struct Span {
   std::size_t job = 0;
   double begin = 0, end = 0;
@@ -82,7 +82,7 @@ struct JobRun {
 
 struct Schedule {
   std::vector<JobRun> jobs;  // as asked
-  // GPU-seconds that were free although the first in line asked for no more than were free.
+  // GPU-seconds that were free although they were enough for the first job in line.
   double fragmented_gpu_seconds = 0;
 };
 
@@ -91,15 +91,15 @@ struct ScheduleOptions {
   double service_before_eviction = 3600;  // GPU-seconds (Policy::preemption)
   double slice = 60;                      // seconds of training (Policy::time_slicing)
   std::function<void(const Span&)> on_span{};
-  // The first in line will have started by then (unless one of higher priority comes).
+  // The first job in line will have started by `time`, unless a job of higher priority comes.
   std::function<void(std::size_t job, double time)> on_reservation{};
 };
 
-// The GPU counts that an elastic job may have, ascending: doublings of the least, the most, and what
-// it asks for, which is no more than the most. Of any other job: what it asks for.
+// The GPU counts that an elastic job may have, ascending: doublings of the minimum, the maximum,
+// and the requested count, which is at most the maximum. For any other job: the requested count.
 std::vector<int> sizes_of(const JobKind& kind, int gpus);
 
-// Every job must fit into the cluster, and its kind have a rate for each of its sizes.
+// Every job must fit into the cluster, and its kind must have a rate for each of its sizes.
 Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
                   const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
 

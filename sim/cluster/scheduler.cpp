@@ -1,4 +1,4 @@
-// What a policy decides when something has changed.
+// Decisions of a policy after a change of the cluster's state.
 #include "cluster/scheduler.hpp"
 
 #include <algorithm>
@@ -55,8 +55,8 @@ int Scheduler::most_that_fits(std::size_t job) const {
   return most;
 }
 
-// Elastic jobs give what they own beyond their least to the first in line, who came last first;
-// false: that is not enough, and nothing has changed.
+// Elastic jobs give GPUs beyond their minimum to the first job in line, the latest arrival first;
+// false: the GPUs are not enough, and nothing has changed.
 bool Scheduler::squeeze(std::size_t job) {
   Nodes nodes = unowned_;
   std::vector<std::pair<std::size_t, Allocation>> squeezed;
@@ -78,8 +78,8 @@ bool Scheduler::squeeze(std::size_t job) {
   return true;
 }
 
-// EASY (Lifka 1995): whoever is over before the first in line can start, or leaves it its place at
-// that time, may go ahead.
+// EASY (Lifka 1995): a job may overtake if it ends before the first in line can start, or leaves
+// the reserved place free.
 void Scheduler::backfill() {
   const std::size_t head = waiting_.front();
   Reservation reserved = reserve(head);
@@ -114,7 +114,7 @@ void Scheduler::backfill() {
   waiting_.erase(kept, job);
 }
 
-// When it is over at the latest on so many GPUs, as far as the scheduler has been told.
+// The latest end of the job on so many GPUs, by the length known to the scheduler.
 double Scheduler::latest_end(std::size_t job, int gpus) const {
   const State& state = states_[job];
   const ClusterJob& requester = jobs_[job];
@@ -145,7 +145,8 @@ Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   return reserved;
 }
 
-// Elastic jobs grow into what nobody else can use, each GPU to whom it helps most.
+// Elastic jobs grow into GPUs that no other job can use; each GPU goes to the job that it helps
+// most.
 void Scheduler::share_idle() {
   free_ = unowned_;
   std::map<std::size_t, Allocation> placed;
@@ -154,7 +155,7 @@ void Scheduler::share_idle() {
     if (state.sizes.size() == 1) continue;
     Allocation& mine = placed[job] = state.owned;
     if (kind(job).pause <= 0) continue;
-    // Who pays for a change keeps what it has as long as nobody needs it.
+    // A job that pays for a change keeps its GPUs as long as no other job needs them.
     free_.release(state.owned);
     if (free_.has(state.placed)) mine = state.placed;
     free_.take(mine);
@@ -204,7 +205,7 @@ void Scheduler::evict_for_waiting() {
   const auto class_before = [this](std::size_t a, std::size_t b) {
     return job_class(a) < job_class(b);
   };
-  while (true) {  // who was evicted may find room elsewhere
+  while (true) {  // an evicted job may fit elsewhere
     const std::vector<std::size_t> line = std::exchange(waiting_, {});
     std::vector<std::size_t> still;
     for (auto job = line.begin(); job != line.end();) {
@@ -224,13 +225,14 @@ void Scheduler::evict_for_waiting() {
   }
 }
 
-// Evicts as few as it takes, the last in line first; false: all who may be evicted are not enough.
+// Evicts as few jobs as necessary, the last in line first; false: all that may be evicted are not
+// enough.
 bool Scheduler::make_room(std::size_t job) {
   std::vector<std::size_t> candidates;
   for (const std::size_t running : running_) {
     if (job_class(job) < job_class(running)) candidates.push_back(running);
   }
-  // Turns of jobs of its size end first, the longest of them before others.
+  // Turns of jobs of its own size end first, the longest turn first.
   const auto key = [&](std::size_t running) {
     int likeness = 0;
     double time = jobs_[running].submit;

@@ -23,14 +23,14 @@ class Scheduler {
   struct State {
     Phase phase = Phase::to_come;
     double remaining = 0;  // work
-    double told = 0;       // work, as far as the scheduler has been told
+    double told = 0;       // work known to the scheduler
     std::vector<int> sizes;
     int floor = 0;      // GPUs that are its own as long as the first in line cannot use them
     Allocation owned;   // where they lie; of a suspended job, where its state is,
     Allocation placed;  // and all it has
     int gpus = 0;
     double rate = 0;
-    double settled = 0;      // what has been done is counted up to here
+    double settled = 0;      // work is counted up to here
     double trains_from = 0;  // later than that after a restart or a pause
     double waits_since = 0;
     double since_restart = 0;  // seconds of training
@@ -48,7 +48,7 @@ class Scheduler {
       return std::tie(time, job, ends) > std::tie(other.time, other.job, other.ends);
     }
   };
-  // Where the first in line will fit, and what will be free then.
+  // The place reserved for the first job in line, and the GPUs that will then be free.
   struct Reservation {
     double time;
     Nodes nodes;
@@ -89,8 +89,8 @@ class Scheduler {
 
   bool takes_turns() const { return options_.policy == Policy::time_slicing; }
   int need(std::size_t job) const { return states_[job].sizes.front(); }
-  int most_that_fits(std::size_t job) const;  // up to what it asks for
-  // A suspended job's place is where its state is.
+  int most_that_fits(std::size_t job) const;  // up to its requested count
+  // A suspended job's place is the place of its state.
   bool has_room(const Nodes& nodes, std::size_t job) const {
     const Allocation& home = states_[job].owned;
     return home.empty() ? nodes.fits(need(job)) : nodes.has(home);
@@ -99,7 +99,7 @@ class Scheduler {
   double rate(std::size_t job, int gpus) const {
     return rates_[jobs_[job].kind][static_cast<std::size_t>(gpus)];
   }
-  // Smaller goes first; who is in a larger class may be evicted.
+  // Smaller classes go first; jobs of a larger class may be evicted.
   std::pair<int, int> job_class(std::size_t job) const {
     return {-jobs_[job].priority, states_[job].served ? 1 : 0};
   }

@@ -1,4 +1,5 @@
-// How every program reads its command line (CLI11): help and mistakes end it alike everywhere.
+// Parses the command line of a program with CLI11; help and mistakes end every program alike. Call
+// it at the start of main()'s work.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,8 +10,8 @@
 
 namespace lockstep {
 
-// Nothing when there is work to do; otherwise the exit code, after help, version or a mistake was
-// printed. Throws OutputError.
+// Returns nothing if the program has work to do. Otherwise help, version or a mistake was printed,
+// and the exit code is returned. Throws OutputError.
 inline std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);

@@ -14,8 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Where `cmake --install` puts the files, seen from the program, wherever that was moved to; "" where
-// the program was not installed.
+// Where `cmake --install` puts the files, seen from the program, wherever that was moved to; ""
+// where the program was not installed.
 std::string installed_data() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -1,4 +1,5 @@
-// Files by their names. Where the shipped ones live: $LOCKSTEP_DATA/<kind> if set, else the source tree's <kind>.
+// Finds files by name, for platforms, models and other kinds of shipped files. Shipped files are in
+// $LOCKSTEP_DATA/<kind> if it is set, else in the source tree's <kind>.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@ namespace lockstep {
 std::string data_folder(
     const std::string& kind);  // "models", "platforms", "platforms/devices", ...
 
-// Full paths of the regular files in `folder` ending in `extension` (".yaml"), sorted; empty when
-// the folder does not exist.
+// Full paths of the regular files in `folder` ending in `extension` (".yaml"), sorted; empty if the
+// folder does not exist.
 std::vector<std::string> files_in(const std::string& folder, const std::string& extension);
 
 // Names (file stems) of the same, sorted.

@@ -1,6 +1,6 @@
-// What follows from a describe() declaration (core/fields.hpp): reading YAML with located errors,
-// the expanded YAML export, the JSON schema and the docs table. Declare the fields beside the type
-// or in a header of their own, and include this file in the .cpp that reads:
+// Everything that a describe() declaration (core/fields.hpp) provides: reading YAML with located
+// errors, the expanded YAML export, the JSON schema and the docs table. Declare the fields beside
+// the type or in a header of their own, and include this file in the .cpp that reads:
 //
 //   struct Link {
 //     double bandwidth = 0, latency = 1e-6;
@@ -36,7 +36,7 @@
 
 namespace lockstep {
 
-// Reads one value; what is wrong goes to `diagnostics` and leaves the field at its default.
+// Reads one value. Errors go to `diagnostics` and leave the field at its default.
 template <class T>
 T read(const Node& node, Diagnostics& diagnostics) {
   T value{};

@@ -1,4 +1,5 @@
-// Part of core/describe.hpp: the rows of a described type's table in the docs.
+// Part of core/describe.hpp: the rows of a described type's table in the docs. Include
+// core/describe.hpp instead.
 #pragma once
 
 #include "core/describe_emit.hpp"

@@ -1,4 +1,5 @@
 // Part of core/describe.hpp: writes a described value as YAML that reads back to an equal value.
+// Include core/describe.hpp instead.
 #pragma once
 
 #include "core/describe_kinds.hpp"

@@ -1,4 +1,5 @@
-// What kinds of field types there are, for the visitors of core/describe.hpp.
+// The kinds of field types, for the visitors of core/describe.hpp. Include it in a visitor to
+// choose by kind.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Part of core/describe.hpp: reads a YAML tree into a described value and reports all that is
-// wrong.
+// Part of core/describe.hpp: reads a YAML tree into a described value and reports all errors.
+// Include core/describe.hpp instead.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class Reader : public FieldVisitor<Reader> {
 
   template <class F>
   void check(F&& f) {
-    // Where a field is already wrong, what it fits with is noise.
+    // Checks between fields are skipped after an error in a field: their messages would be noise.
     if (node_.kind() != Node::Kind::map || diagnostics_.list().size() > errors_before_) return;
     f([&](const std::string& name, std::string message, std::string hint = "") {
       const auto child = name.empty() ? std::nullopt : node_.find(name);
@@ -88,7 +88,7 @@ class Reader : public FieldVisitor<Reader> {
     });
   }
 
-  // After describe(): is this a map at all, and does it hold keys nobody asked for?
+  // Called after describe(): checks that this is a map without unknown keys.
   void finish() {
     if (node_.kind() != Node::Kind::map) {
       if (!bare_word_) {
@@ -113,7 +113,7 @@ class Reader : public FieldVisitor<Reader> {
   template <class Variant>
   void read_alternative(const Node& child, std::size_t index, Variant& value) {
     with_alternative<Variant>(index, [&](auto alternative) {
-      // `name` alone means `name: {}`: what the alternative requires is still asked for.
+      // `name` alone means `name: {}`: required fields of the alternative are reported as missing.
       const bool bare = child.kind() == Node::Kind::null;
       read_value(bare ? child.empty_map() : child, alternative, {}, diagnostics_);
       value = std::move(alternative);

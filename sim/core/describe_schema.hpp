@@ -1,4 +1,5 @@
-// Part of core/describe.hpp: the JSON Schema (draft-07) of a described type.
+// Part of core/describe.hpp: the JSON Schema (draft-07) of a described type. Include
+// core/describe.hpp instead.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,7 @@ using Json = nlohmann::ordered_json;
 template <class T>
 Json schema_of(const FieldSpec& spec);
 
-// How the default is written in a file; null where that is more than a scalar or a list of them.
+// The default as a file would state it; null unless it is a scalar or a list of scalars.
 template <class T>
 Json default_of(const T& value, const FieldSpec& spec) {
   if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, std::string>) {

@@ -39,7 +39,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-// Of a word that is not `name`. To write it in other letters is one slip, however many they are.
+// Edit distance of a word from `name`, which differs from it. A difference in upper and lower case
+// counts as one edit.
 std::size_t distance_to(std::string_view word, const std::string& name) {
   return std::max<std::size_t>(1, edit_distance(lower_case(word), lower_case(name)));
 }

@@ -1,6 +1,6 @@
-// What a user did wrong, and where. Every reader collects Diagnostics and throws them all at once
-// as one ConfigError, which the command line prints as `file:line:col: field: what; hint` (exit
-// code 2).
+// A user's mistakes and their places. Every reader collects Diagnostics and throws them all at once
+// as one ConfigError. The command line prints it as `file:line:col: field: what; hint` (exit code
+// 2).
 #pragma once
 
 #include <stdexcept>
@@ -26,7 +26,7 @@ struct Diagnostic {
 // "file:line:col: field: message; hint"
 std::string to_string(const Diagnostic& diagnostic);
 
-// A mistake in the user's input. what() is all diagnostics, one per line.
+// A mistake in the user's input. what() lists all diagnostics, one per line.
 class ConfigError : public std::runtime_error {
  public:
   explicit ConfigError(std::vector<Diagnostic> diagnostics);
@@ -47,9 +47,9 @@ std::string lower_case(std::string_view text);
 // 'text' in quotes for a message, cut to about 60 bytes, without control characters.
 std::string in_quotes(std::string_view text);
 
-// "allowed: a, b, c; did you mean 'b'?" for a word that is none of `allowed` (the suggestion only
-// if one is close by edit distance). Long lists are cut to the nearest dozen,
-// sorted, and say how many more there are.
+// "allowed: a, b, c; did you mean 'b'?" for a word that is not in `allowed`. A suggestion is made
+// only if one is close by edit distance. Long lists are cut to the nearest dozen, sorted, and say
+// how many more there are.
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
-// ONE declaration per field: a struct says once what its fields are called, mean, default to and
-// may hold; from that come reading (with located errors), the JSON schema, the docs table and the
-// expanded export. A readable struct has default member initialisers (these are the defaults) and
+// ONE declaration per field: a struct declares the name, meaning, default and bounds of its fields
+// once. Declare fields this way for every file format: reading (with located errors), the JSON
+// schema, the docs table and the expanded export all follow from it. A readable struct has default
+// member initialisers (these are the defaults) and
 //
 //   template <class Visitor>
 //   void describe(Visitor& v, Dataset& d) {
@@ -47,7 +48,8 @@ struct FieldSpec {
   std::size_t min_items = 0;
   std::size_t max_items = 100'000;
   bool or_empty = false;  // none at all is fine, too
-  // A list of one element may be written as that element alone, a map as the value of its first field.
+  // A list of one element may be written as that element alone, a map as the value of its first
+  // field.
   bool single = false;
   // A list of values asks for as many alternatives (scenario/alternatives.hpp); one is read here.
   bool several = false;

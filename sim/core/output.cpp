@@ -42,13 +42,14 @@ bool is_an_output(const struct stat& file) {
   return false;
 }
 
-// May another file take its place without anybody losing what they have of it?
+// Whether another file may take its place without a loss for any of its users.
 bool can_be_replaced(const struct stat& file) {
   return S_ISREG(file.st_mode) && file.st_nlink == 1 && file.st_uid == ::geteuid() &&
          !is_an_output(file);
 }
 
-// An empty file beside `path`, with the permissions of `before` if there is one; "" if none can be made.
+// An empty file beside `path`, with the permissions of `before` if there is one; "" if none can be
+// made.
 std::string make_draft(const std::string& path, const struct stat* before) {
   const std::filesystem::path beside = std::filesystem::path(path).parent_path();
   const mode_t mode = before != nullptr ? before->st_mode & 07777 : 0666;
@@ -79,7 +80,7 @@ void write_whole(const std::string& path,
   if (exists && ::access(file.c_str(), W_OK) != 0) cannot_write(path, errno);
   if (exists ? !can_be_replaced(before) : is_link) return fill(path);
   const std::string draft = make_draft(file, exists ? &before : nullptr);
-  // Without room for a draft there is none for the file.
+  // If there is no space for a draft, there is none for the file.
   if (draft.empty() && (errno == ENOSPC || errno == EDQUOT)) cannot_write(path, errno);
   if (draft.empty()) return fill(path);
   try {

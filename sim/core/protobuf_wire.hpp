@@ -1,5 +1,5 @@
-// Messages of Protocol Buffers as they lie in a file, without a description of their fields
-// (protobuf.dev, "Encoding"): pairs of a field's number and a value.
+// Reads and writes Protocol Buffers on wire level (protobuf.dev, "Encoding"): pairs of a field's
+// number and a value. Used for Chakra traces, whose few needed fields are known by number.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class WireMessage {
   // `file`: for errors; `whole`: all its bytes, `bytes` lies in it.
   WireMessage(const std::string& file, std::string_view whole, std::string_view bytes);
 
-  // False at the end. Throws ConfigError with the byte where the message breaks off, or where
-  // something stands that is no field.
+  // False at the end. Throws ConfigError with the byte at which the message breaks off or a field
+  // is invalid.
   bool next(WireField& field);
-  // A message inside of this one.
+  // The message inside of a field.
   WireMessage inside(const WireField& field) const { return {file_, whole_, field.bytes}; }
   // A repeated number: packed into bytes, or one by one.
   void append(const WireField& field, std::vector<std::uint64_t>& numbers) const;
@@ -44,8 +44,8 @@ class WireMessage {
   std::string_view whole_, rest_;
 };
 
-// The next of messages that stand one after the other, each after its length: taken off `rest`,
-// which lies in `whole`. Throws ConfigError.
+// Takes the next of several length-prefixed messages off `rest`, which must lie in `whole`. Throws
+// ConfigError.
 std::string_view take_delimited(const std::string& file, std::string_view whole,
                                 std::string_view& rest);
 
@@ -56,7 +56,7 @@ class WireWriter {
   void real(std::uint32_t number, double value);  // a double
   void text(std::uint32_t number, std::string_view bytes);
   void message(std::uint32_t number, const WireWriter& inner) { text(number, inner.bytes()); }
-  // After its length, as take_delimited() reads it.
+  // Writes `inner` with its length in front, as take_delimited() reads it.
   void delimited(const WireWriter& inner);
   const std::string& bytes() const { return bytes_; }
 

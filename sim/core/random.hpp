@@ -1,5 +1,6 @@
 // Counter-based random numbers: the value depends only on its key, never on the order of calls.
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Every random choice of a simulation uses them, so that results are reproducible. Philox4x32-10
+// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@
 
 namespace lockstep {
 
-// Names one draw: which run, which rank, which training step, which event inside the step.
+// Identifies one draw: run, rank, training step, and event inside the step.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint32_t rank = 0;
@@ -26,7 +27,8 @@ double uniform_draw(const DrawKey& key);      // in (0, 1), never 0 or 1
 double normal_draw(const DrawKey& key);       // mean 0, variance 1 (inverse CDF, portable)
 double exponential_draw(const DrawKey& key);  // mean 1
 double lognormal_draw(const DrawKey& key, double sigma);  // median 1
-// lognormal_draw() of as many ranks as there are values, from the key's on: the same bytes, sooner.
+// lognormal_draw() for consecutive ranks, starting at the key's rank. Results are equal to the last
+// bit, and faster.
 void lognormal_draws(const DrawKey& first, double sigma, std::span<double> values);
 double pareto_draw(const DrawKey& key, double alpha);  // minimum 1
 

@@ -30,7 +30,7 @@ double quantile(const std::vector<double>& values, double q) {
 
 namespace {
 
-// Of all pairs, each value with itself, too; sorted.
+// Means of all pairs, including pairs of a value with itself, sorted.
 std::vector<double> pair_means(const std::vector<double>& values) {
   std::vector<double> means;
   means.reserve(values.size() * (values.size() + 1) / 2);

@@ -1,4 +1,5 @@
-// FNV-1a: the same number for a text everywhere and always, for digests and choices by hash.
+// FNV-1a: a hash of a text that is the same on every machine. Use it for digests and for choices by
+// hash.
 #pragma once
 
 #include <cstdint>

@@ -169,7 +169,7 @@ std::string quantity_text(double value, Dimension dimension) {
       // Counts read "125M", everything else "80 GiB".
       text += (dimension == Dimension::count ? "" : " ") + std::string(unit.name);
     }
-    // `text` holds `scaled` exactly, so this is what reading it gives.
+    // `text` represents `scaled` exactly, so reading the text gives this value.
     const bool exact = in_base_unit(scaled, unit) == value;
     if (exact && (best.empty() || text.size() < best.size())) best = text;
   }

@@ -1,5 +1,6 @@
 // Quantities with units, as users write them: "80 GiB", "2039 GB/s", "3.4 us", "2%", "312 TFLOP/s".
-// Inside the program every value is a double in the base unit: bytes, seconds, bytes/s, FLOP/s, ...
+// Use it to read and to print them. Inside the program every value is a double in the base unit:
+// bytes, seconds, bytes/s, FLOP/s, ...
 #pragma once
 
 #include <stdexcept>
@@ -22,14 +23,14 @@ enum class Dimension {
   watts,             // W, kW
 };
 
-// Thrown by parse_quantity. what() says what is wrong and which units are allowed.
+// Thrown by parse_quantity; what() contains the mistake and the allowed units.
 class UnitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The value of `text` in the dimension's base unit. A bare number is an error where a unit is
-// needed (bytes, seconds, rates, hertz, dollars), NaN and infinity always are. A space before the
+// The value of `text` in the dimension's base unit. A bare number is an error if a unit is needed
+// (bytes, seconds, rates, hertz, dollars); NaN and infinity are always errors. A space before the
 // unit is optional; units are case sensitive except that the error suggests the right case.
 double parse_quantity(std::string_view text, Dimension dimension);
 

@@ -49,8 +49,8 @@ bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
 }
 
-// Bytes of the UTF-8 character at the front of `text`; 0 if there is none. Rejects what no encoder
-// writes: overlong forms, surrogates, values above U+10FFFF.
+// Bytes of the UTF-8 character at the front of `text`; 0 if there is none. Rejects bytes that no
+// encoder writes: overlong forms, surrogates, values above U+10FFFF.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;
@@ -111,7 +111,7 @@ void refuse_deep(std::string_view text, const std::string& file) {
   }
 }
 
-// What yaml-cpp found wrong, in our words where its own mislead.
+// The error of yaml-cpp, in other words if its own mislead.
 [[noreturn]] void refuse(std::string_view text, const std::string& file,
                          const YAML::Exception& error) {
   const int line = error.mark.line + 1;
@@ -133,7 +133,7 @@ void refuse_deep(std::string_view text, const std::string& file) {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  // What stands after `last_line` is ours (see parse_text).
+  // Lines after `last_line` belong to parse_text(), not to the user.
   TreeBuilder(const std::string& file, int last_line, std::vector<Diagnostic>* foreign)
       : file_(std::make_shared<std::string>(file)), last_line_(last_line), foreign_(foreign) {}
 

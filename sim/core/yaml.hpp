@@ -1,14 +1,14 @@
-// The located YAML tree that readers walk. yaml-cpp stays behind this header; structs declared with
-// describe() are read through core/describe.hpp.
+// The located YAML tree that readers walk. Use it for values that are read by hand; read structs
+// with describe() through core/describe.hpp. yaml-cpp stays behind this header.
 //
 // Guards against hostile files: size limit 4 MiB, nesting limit 64, at most 100,000 nodes after
 // aliases are expanded, 2000 keys in one map; texts that are not UTF-8, control characters, empty
 // and multi-document files, unclosed quotes, duplicate keys and merge keys are refused.
 //
-// A scalar is its text: what it means is decided by the field it is read into. So `no`, `on`,
-// `0x10` and `1e3` are texts in a text field and errors or numbers by the field's own rule
-// elsewhere (true and false are the only truth values; numbers are decimal; .inf and .nan are
-// refused). Only an unquoted ~, null or nothing at all is null. Tags (!!str) are ignored.
+// A scalar is its text; the field that it is read into decides its meaning. So `no`, `on`, `0x10`
+// and `1e3` are texts in a text field, and values or errors by the field's own rule elsewhere. The
+// only truth values are true and false; numbers are decimal; .inf and .nan are refused. Only an
+// unquoted ~, null or an empty value is null. Tags (!!str) are ignored.
 #pragma once
 
 #include <memory>
@@ -22,12 +22,12 @@
 
 namespace lockstep {
 
-// A parsed YAML value that knows where it stands and what it is called. Cheap to copy.
+// A parsed YAML value that knows its place and its name. Cheap to copy.
 class Node {
  public:
   enum class Kind { null, scalar, sequence, map };
 
-  // Throw ConfigError when the text is no YAML document, or breaks a guard.
+  // Throw ConfigError if the text is no YAML document, or violates a guard.
   static Node parse_file(const std::string& path);
   static Node parse_text(std::string_view text, const std::string& file_name);
 
@@ -49,8 +49,8 @@ class Node {
   Diagnostic error(std::string message, std::string hint = "") const;
   Node empty_map() const;  // what `{}` would be at this place
 
-  // Copies of a map with one entry put in (in its old place, or at the end) or left out, and of a
-  // sequence with one element put in. The values keep their places in their own texts.
+  // Copies of a map with one entry added (in its old place, or at the end) or left out, and of a
+  // sequence with one element added. The values keep their places in their own texts.
   Node with(const std::string& key, const Node& value, const Location& key_where) const;
   Node without(std::string_view key) const;
   Node with_elements(const std::vector<Node>& elements) const;
@@ -63,12 +63,12 @@ class Node {
   std::string path_;
 };
 
-// A text that another program reads, as PyYAML reads it: of a key that stands twice the last one counts,
-// and `<<` merges maps. `notes` receives each key that stands twice. Throws as Node::parse_text does.
+// Parses a text that belongs to another program, as PyYAML does: the last of duplicate keys counts,
+// and `<<` merges maps. `notes` receives each duplicate key. Throws as Node::parse_text does.
 Node parse_foreign_yaml(std::string_view text, const std::string& file_name,
                         std::vector<Diagnostic>& notes);
 
-// What a node holds, for messages: "a list", "a map", "nothing", "'text'" (cut when long).
+// The content of a node, for messages: "a list", "a map", "nothing", "'text'" (cut when long).
 std::string kind_text(const Node& node);
 
 // Collects diagnostics while a document is read.

@@ -1,6 +1,7 @@
-// Messages between two rank groups, as between neighbouring stages of a pipeline: lane i of the sender to
-// lane i of the receiver, one message after the other. A message starts when it is sent, the receiver has
-// posted its receive, and the message before it has arrived.
+// Messages between two rank groups, as between neighbouring stages of a pipeline: lane i of the
+// sender to lane i of the receiver, one message after the other. Get a channel from
+// World::add_channel() and call send() and receive() in the two groups' programs. A message starts
+// when it is sent, the receiver has posted its receive, and the message before it has arrived.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ class Channel {
   Channel(RankGroup& from, RankGroup& to, Communicator& carrier)
       : from_(from), to_(to), carrier_(carrier) {}
 
-  // Both return the arrival: of the sender's next message, and of the receiver's. `after`: of the sender;
-  // the message leaves when its host has come this far as well.
+  // Both return the arrival: of the sender's next message, and of the receiver's. `after`: of the
+  // sender; the message leaves when its host has come this far as well.
   Event send(const TransferSpec& spec, const Event& after);
   Event receive();
 

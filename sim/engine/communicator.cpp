@@ -1,4 +1,4 @@
-// Works collectives out in order, and carries those that share links beside others.
+// Computes collectives in order, and carries collectives that share links with others.
 #include "engine/communicator.hpp"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ Event Communicator::start(const TransferSpec& spec, const HostClock& host, const
   return Event(done);
 }
 
-// A transfer that shares its links with nobody and keeps its speed beside compute ends when it must:
-// no simulated time has to pass to find that out. Another one goes to serve().
+// The end of a transfer is known in advance if it shares its links with no other and keeps its
+// speed beside compute. No simulated time has to pass to find it. Another one goes to serve().
 void Communicator::advance() {
   if (advancing_) return;
   advancing_ = true;
@@ -175,10 +175,10 @@ Program Communicator::carry(Operation& operation) {
   }
 }
 
-// A transfer whose threads share a core with compute falls behind while compute runs. What it
-// missed is made up for afterwards, what it misses then after that, and so on: exact in the limit,
-// and the transfer still fills the time until its end, whatever compute does meanwhile. Links carry
-// all of it in the first part.
+// A transfer whose threads share a core with compute falls behind while compute runs. The lost time
+// is appended; during the appended time the transfer may lose more, which is appended again, until
+// nothing is lost. The result is exact in the limit, and the transfer fills the time until its end,
+// whatever compute does meanwhile. The links are charged for all of it in the first part.
 double Communicator::fallen_behind(Operation& operation, double now) const {
   const double speed = operation.spec.speed_beside_compute;
   if (speed >= 1) return 0;

@@ -1,5 +1,6 @@
-// A communicator's queue of collectives: each is worked out as soon as everything before it is known,
-// or carried by a program where others may share its links.
+// A communicator's queue of collectives. A collective is computed as soon as everything before it
+// is known, or carried by a program if others may share its links. Private to the engine;
+// strategies use RankGroup::start().
 #pragma once
 
 #include <deque>
@@ -26,28 +27,29 @@ class Communicator final : public Waker {
   const std::string& name() const { return name_; }
   double AxisSeconds::*axis() const { return axis_; }
   const CollectiveWindows& windows() const { return windows_; }
-  // Ready per lane when its host has come this far and both events have happened.
+  // Ready per lane when its host has issued the collective and both events have happened.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
               const Event& issued = {}, std::shared_ptr<Event::State> done = nullptr);
-  // From now on it carries messages to another rank group, lane by lane: time before a message starts
-  // is bubble, and its window is kept until both groups are past it.
+  // Declares that the communicator carries messages to another rank group, lane by lane: time
+  // before a message starts is bubble, and its window is kept until both groups are past it.
   void sends_to(const class ComputeStream& receiver) { receiver_ = &receiver; }
-  // Its program: returns when the world closes and nothing is queued.
+  // Its program; returns when the world closes and the queue is empty.
   Program serve();
   void close();
   void wake() override { advance(); }
 
-  // How the gaps between the lanes' positions and the end of the collective behind `state` divide,
-  // summed over ranks, and added to each lane's step. Moves the positions there.
+  // Divides the gaps between the lanes' positions and the end of the collective behind `state` by
+  // cause. Adds the parts to each lane's step, moves the positions to the end, and returns the sum
+  // over ranks.
   Gap divide(const Event::State& state, std::span<const double> ranks, std::span<double> positions,
              LaneSteps& steps) const;
   // The same for one lane, piece by piece, in order: `tell`(WaitCause, start, end).
   template <class Tell>
   void idle_before(const Event::State& state, std::size_t lane, double from, Tell&& tell) const;
-  // No position that divide() will be asked about is before `time` any more: drops the windows that
-  // ended by then in every group.
+  // Drops windows that ended before `time` in every group. No later call to divide() may pass a
+  // position before `time`.
   void forget(double time);
-  // The same, now and then: where twice as many are kept as were left the last time.
+  // Calls forget() only if the number of windows has doubled since the last time it did.
   void forget_some(double time);
 
  private:
@@ -80,10 +82,10 @@ class Communicator final : public Waker {
   std::size_t lanes_;
   Interference& interference_;
   Network& network_;
-  Links& links_;  // counts what the rank group's transfers have asked of the links so far
-  Watch* watch_;  // null = nobody listens
+  Links& links_;  // counts the link requests of the rank group's transfers
+  Watch* watch_;  // null = no observer
   std::deque<Operation, FrameAllocator<Operation>> queue_;
-  std::optional<Operation> carried_;  // what serve() is at
+  std::optional<Operation> carried_;  // the operation that serve() works on
   CollectiveWindows windows_;
   std::size_t forgets_at_ = 64;  // so many windows kept
   bool advancing_ = false;
@@ -92,21 +94,21 @@ class Communicator final : public Waker {
   const class ComputeStream* receiver_ = nullptr;
 };
 
-// When the lane may take part: it is ready, and the collective before this one is over.
+// The time at which the lane may take part: it is ready, and the previous collective is over.
 inline double Communicator::available(const Event::State& state, std::size_t lane) {
   const double ready = state.ready[lane];
   return state.before ? std::max(ready, state.before->at(lane)) : ready;
 }
 
-// The collective of another communicator that the one behind `state` came after; null = none.
+// The collective of another communicator that precedes the collective behind `state`; null = none.
 inline const Event::State* Communicator::collective_before(const Event::State& state) {
   const Event::State* before = state.before.get();
   while (before && !before->communicator) before = before->before.get();
   return before && before->communicator != state.communicator ? before : nullptr;
 }
 
-// The idle time before each collective divides in this order: what it came after, by its own causes;
-// then the own host; then the other ranks.
+// The idle time before each collective is divided in this order: the collective that it follows, by
+// its own causes; the own host; the other ranks.
 template <class Tell>
 void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
                                Tell&& tell) const {

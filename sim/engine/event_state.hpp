@@ -1,4 +1,5 @@
-// Inside an Event: when a point in time became known, and what is waiting for it.
+// The state of an Event: the times at which it happens, and the objects that wait for it. Private
+// to the engine.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace lockstep {
 
-// Something that goes on when an event becomes known.
+// An object that is resumed when an event becomes known.
 class Waker {
  public:
   virtual void wake() = 0;
@@ -23,7 +24,7 @@ class Waker {
   ~Waker() = default;
 };
 
-// Lanes' host clocks: they differ only by what a host_wait() made of them.
+// Host clocks of all lanes; they differ only after a host_wait().
 struct HostClock {
   std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane
   double latest_base = 0;
@@ -44,7 +45,7 @@ using Lanes = std::vector<double, FrameAllocator<double>>;
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;
-  double common = 0;  // the time in every lane, unless `lanes` says it per lane
+  double common = 0;  // the time in every lane, unless `lanes` gives it per lane
   Lanes lanes;
   // Ends of collectives: the communicator that carried it, its number there, and when each lane was
   // ready for it; the host's part alone where there is a `before`.
@@ -54,7 +55,7 @@ struct Event::State {
   // The collective, or the work of a side stream behind a collective, that this one came after.
   std::shared_ptr<const State> before;
   int depth = 0;             // of the chain of `before`; such chains are cut after a few
-  std::uint64_t number = 0;  // an observer's, of what it is the end of
+  std::uint64_t number = 0;  // an observer's number of the work that ends here
   std::vector<Waker*, FrameAllocator<Waker*>> waiting;
 
   void comes_after(const std::shared_ptr<State>& other) {
@@ -77,7 +78,7 @@ std::shared_ptr<Event::State> make_event_state(Given&&... given) {
                                             std::forward<Given>(given)...);
 }
 
-// Whether `event` is known; if not, `waker` will hear of it.
+// Whether `event` is known; if not, `waker` will be woken when it is.
 inline bool known_or_wake(const Event& event, Waker& waker) {
   if (event.known()) return true;
   event.state()->waiting.push_back(&waker);

@@ -1,5 +1,5 @@
-// Exchanged work on the compute stream: all lanes of a group go at the pace of the slowest, from one exchange
-// to the next.
+// Exchanged work on the compute stream: all lanes of a group go at the pace of the slowest, from
+// one exchange to the next.
 #include <algorithm>
 #include <map>
 

@@ -1,5 +1,6 @@
-// Layers and the exchanges between them as one piece of work, where nothing but these exchanges joins the
-// lanes: what RankGroup::compute(), start() and wait() do one by one, told in sums.
+// Layers and the exchanges between them as one piece of work. Use it if only these exchanges join
+// the lanes: RankGroup::compute() then handles all of them in sums, with the results of a sequence
+// of compute(), start() and wait().
 #pragma once
 
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace lockstep {
 
-// Alternating pieces of layers and exchanges of one communicator. Every exchange is waited for before the
-// next piece; `beside` is computed while it runs.
+// Alternating pieces of layers and exchanges of one communicator. The compute stream waits for
+// every exchange before the next piece; `beside` is computed while the exchange runs.
 struct ExchangedWork {
   struct Beat {
     QueuedWork work;                         // before the exchange
@@ -18,7 +19,7 @@ struct ExchangedWork {
     QueuedWork beside;
   };
   std::vector<Beat> beats;
-  QueuedWork issued;  // all of it as the host issues it: exchanges are busy for their lone time
+  QueuedWork issued;  // all work as the host issues it: exchanges are busy for their lone time
   std::vector<std::pair<const TransferSpec*, int>> transfers;  // and how often each happens
 };
 

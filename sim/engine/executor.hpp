@@ -1,12 +1,12 @@
-// The seam between programs and what carries them out: simulated time, waiting, and flows over
-// shared links. Two executors run the same text and give the same times:
+// The interface between programs and executors: simulated time, waiting, and flows over shared
+// links. Two executors run the same text and give the same times:
 //   SimGrid   each program is an actor; an await blocks it (await_ready() does, and says "ready", so
 //             that the coroutine never suspends). The reference.
 //   the loop  an await suspends the coroutine, a heap of moments resumes it; flows share links in a
 //             fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
-// One program runs at a time, and until it waits. Programs that can go on take turns in the order
-// in which they were woken; those whose time has come at the same moment (to clock_precision), in
-// the order in which they began to wait, flows last.
+// One program runs at a time, until it waits. Programs that can go on take turns in the order in
+// which they were woken. Programs whose time comes at the same moment (to clock_precision) take
+// turns in the order in which they began to wait, flows last.
 #pragma once
 
 #include <coroutine>
@@ -25,7 +25,7 @@ namespace lockstep {
 using ProgramId = std::uint64_t;
 using RouteId = int;
 
-// What a flow crosses.
+// The links that a flow crosses.
 struct Route {
   std::vector<LinkId> links;  // one that is listed k times carries k times the bytes
   double cap = never;         // bytes/s that each flow reaches at most
@@ -36,7 +36,7 @@ struct Route {
 
 class Executor {
  public:
-  // A started program; each executor has more to it.
+  // A started program; each executor derives its own type.
   struct Fiber {};
 
   // Awaited: the running program waits for a moment, or until it is woken.
@@ -79,21 +79,21 @@ class Executor {
   virtual ~Executor() = default;
 
   double now() const { return now_; }
-  // The program begins at `at`, or now if that has passed.
+  // The program begins at `at`, or at once if `at` has passed.
   virtual ProgramId start(std::string_view name, Program program, double at = 0) = 0;
-  // Ends a program that waits, wherever it is; what it waited for forgets it. Nothing happens if it
-  // is over.
+  // Ends a program that waits, and removes it from whatever it waits for. Does nothing if the
+  // program is over.
   virtual void cancel(ProgramId program) = 0;
-  // Until all programs are over; what a program throws leaves it. Programs that can never go on
-  // throw std::logic_error.
+  // Runs until all programs are over. An exception of a program leaves run(). Programs that can
+  // never go on throw std::logic_error.
   virtual void run() = 0;
-  // The running program ends the run when it waits next or returns: all others are cancelled.
+  // Ends the run when the running program waits next or returns; all others are cancelled.
   virtual void stop() = 0;
 
   virtual LinkId add_link(double bytes_per_second) = 0;
   virtual void set_capacity(LinkId link, double bytes_per_second) = 0;
   virtual RouteId add_route(const Route& route) = 0;
-  // What crossed a link so far, and the time in which it carried anything.
+  // Bytes that crossed a link so far, and seconds in which it carried any.
   virtual Traffic traffic(LinkId link) = 0;
 
   Wait sleep_until(double time) { return {*this, time}; }
@@ -113,28 +113,28 @@ class Executor {
  protected:
   explicit Executor(bool programs_block) : blocks_(programs_block) {}
   virtual void block(double) {}
-  // As waited(), of a flow. True, too, over a route without links and cap, which takes no time.
+  // Like waited(), for a flow. Also true for a route without links and cap, which takes no time.
   virtual bool carried(RouteId route, double bytes, int weight) = 0;
   virtual void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
                                int weight) = 0;
 
   double now_ = 0;            // when the running program's turn began: each executor keeps it
-  Fiber* running_ = nullptr;  // whose turn it is
+  Fiber* running_ = nullptr;  // the program that has the turn
 
  private:
   const bool blocks_;
 };
 
 std::unique_ptr<Executor> make_loop();
-// Once per process, ever: SimGrid cannot start twice.
+// May be called once per process: SimGrid cannot start twice.
 std::unique_ptr<Executor> make_simgrid();
 // automatic = the loop.
 inline std::unique_ptr<Executor> make_executor(Engine engine) {
   return engine == Engine::simgrid ? make_simgrid() : make_loop();
 }
 
-// What programs wait at until somebody rings. Rings that nobody waits for are lost: wait in a loop
-// over the condition.
+// Programs wait at a bell until another program rings it. A ring is lost if no program waits, so
+// wait in a loop over the condition.
 class Bell {
  public:
   explicit Bell(Executor& executor) : executor_(executor) {}
@@ -192,7 +192,7 @@ class Bell {
   Ring *first_ = nullptr, *last_ = nullptr;  // of those that wait; each lies in its program's frame
 };
 
-// What one program leaves for another, which takes it in turn.
+// A queue of items from some programs to one program.
 template <class Item>
 class Inbox {
  public:
@@ -245,7 +245,7 @@ class Inbox {
     if (receiver_) executor_.wake(*receiver_);
   }
   Executor& executor_;
-  // From next_ on: most often there are few, and they lie where the last ones lay.
+  // Items from next_ on are queued. Usually there are few, so the vector's memory is reused.
   std::vector<Item> items_;
   std::size_t next_ = 0;
   Executor::Fiber* receiver_ = nullptr;

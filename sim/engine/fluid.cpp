@@ -77,8 +77,8 @@ double FluidNetwork::next_completion() {
   return next;
 }
 
-// Ends that rounding sets apart are one moment, and who began first is told first: what follows
-// does not hang on the last bits of a sum.
+// Ends that differ only by rounding are one moment, and flows are reported in the order of their
+// starts, so that the result does not depend on the last bits of a sum.
 const std::vector<int>& FluidNetwork::complete(double now) {
   advance_to(now);
   share_all();
@@ -201,7 +201,7 @@ void FluidNetwork::settle(Route& route) {
   route.since = now_;
 }
 
-// Its flows have changed, and with them what its part shares.
+// The route's flows have changed, so the rates of its part are void.
 void FluidNetwork::forget_rates(Route& route) {
   route.rate = 0;
   Part& part = parts_[at(route.part)];
@@ -209,12 +209,11 @@ void FluidNetwork::forget_rates(Route& route) {
   part.known = false;
 }
 
-// A link cannot fill up where those others that its routes cross let less through than it carries:
-// leaving it out changes no rate. One after the other, so that none stands for another that stands
-// for it.
+// A link cannot fill up if other links of its routes let less through than its capacity. Leaving it
+// out changes no rate. One after the other, so that none stands for another that stands for it.
 std::vector<bool> FluidNetwork::links_that_fill() const {
   std::vector<bool> fills(links_.size(), true);
-  std::vector<double> through(links_.size(), 0);  // what others let on it, by link
+  std::vector<double> through(links_.size(), 0);  // traffic that other links let through, by link
   for (std::size_t id = 0; id < links_.size(); ++id) {
     std::vector<int> others;
     double bound = 0;
@@ -248,7 +247,7 @@ std::vector<bool> FluidNetwork::links_that_fill() const {
   return fills;
 }
 
-// Which links can fill up, and which routes they connect.
+// Finds the links that can fill up, and the groups of routes that they connect.
 void FluidNetwork::lay_out() {
   laid_out_ = true;
   const std::vector<bool> fills = links_that_fill();
@@ -340,7 +339,7 @@ void FluidNetwork::set_rate(Route& route, double rate) {
   route.end = remaining > 0 ? now_ + remaining / rate : now_;
 }
 
-// What share() gives where one route has flows: most often, with servers.
+// share() for one route with flows, the most frequent case with servers.
 double FluidNetwork::share_alone(const Part& part) {
   Route& route = routes_[at(part.active.front())];
   double rate = route.cap;
@@ -353,8 +352,8 @@ double FluidNetwork::share_alone(const Part& part) {
 
 namespace {
 
-// What of each link is left for each of those that have no rate yet, and the least of that. Of as
-// many links as fill vectors.
+// Divides each link's remaining capacity by its number of flows without a rate, and returns the
+// minimum. Handles as many links as fill whole vectors.
 LOCKSTEP_WIDE_VECTORS
 double divide(std::span<const double> left, std::span<const double> open,
               std::span<double> shares) {
@@ -373,9 +372,9 @@ double divide(std::span<const double> left, std::span<const double> open,
 
 }  // namespace
 
-// Max-min: the link with the smallest fair share fixes the rates of the routes that cross it (a
-// route's own cap works like a link that nobody else uses); repeat with what is left of the others.
-// When the part's next flow completes.
+// Max-min: the link with the smallest fair share fixes the rates of the routes that cross it. A
+// route's own cap works like a private link. Repeats with the remaining capacity of the other
+// links. When the part's next flow completes.
 double FluidNetwork::share(Part& part) {
   part.known = true;
   if (part.active.size() == 1) return share_alone(part);

@@ -1,9 +1,10 @@
-// Concurrent transfers over shared links as a fluid: every flow gets its max-min fair rate, as the
-// engine's flows do. Flows over the same route always have the same rate, so a route is one
-// processor-sharing queue in virtual time: thousands of asynchronous workers on a few routes cost
-// O(routes) per event instead of O(flows). Routes that no link that can fill up connects never slow
-// each other down: each such part of the network has its rates for itself, and a route's clock
-// moves only when its rate changes. Agrees with SimGrid's sharing (tests/engine/).
+// A fluid model of concurrent transfers over shared links: every flow gets its max-min fair rate.
+// The executor's own loop runs all flows on it. Flows over the same route always have the same
+// rate, so a route is one processor-sharing queue in virtual time: thousands of asynchronous
+// workers on a few routes cost O(routes) per event instead of O(flows). Routes are independent
+// unless a link that can fill up connects them. Each connected part of the network has rates of its
+// own, and a route's clock moves only when its rate changes. Agrees with SimGrid's sharing
+// (tests/engine/).
 #pragma once
 
 #include <cstddef>
@@ -26,17 +27,18 @@ class FluidNetwork {
   int add_route(const std::vector<int>& links,
                 double cap = std::numeric_limits<double>::infinity());
 
-  // `weight` equal flows that start together and finish together, `bytes` each.
-  // Its number, for drop().
+  // `weight` equal flows that start together and finish together, `bytes` each. Returns a number
+  // for drop().
   std::int64_t start(int route, double bytes, int weight, int tag, double now);
-  // A flow that has not completed goes away.
+  // Removes a flow that has not completed.
   void drop(int route, std::int64_t flow, int weight, double now);
   void set_capacity(int link, double bytes_per_second, double now);
 
-  // When the next flow completes if none is started before; infinity without flows.
+  // Time of the next completion if no further flow starts; infinity without flows.
   double next_completion();
-  // Removes the flows that complete by `now`, the time of next_completion() or an earlier one, and at
-  // the same moment. Their tags, in the order in which they were started; until the next call.
+  // Removes the flows that complete by `now`, and flows that complete at the same moment. `now`
+  // must not be later than next_completion(). Returns their tags, in the order in which they were
+  // started; valid until the next call.
   const std::vector<int>& complete(double now);
 
   void advance_to(double now);  // no flow may complete before `now`
@@ -59,7 +61,7 @@ class FluidNetwork {
     int link = 0;
     int times = 1;
   };
-  // The same of a link that can fill up.
+  // State of a link that can fill up.
   struct Load {
     std::size_t slot = 0;  // of the route's part
     double times = 1;
@@ -90,7 +92,7 @@ class FluidNetwork {
     LeastFirst<Flow> flows;
     std::vector<std::int64_t> dropped;  // still among `flows`, never on top
   };
-  // What is worked out over and over lies close together. By slot, a link that can fill up:
+  // Data of the inner loop, laid out contiguously for the cache. By slot, a link that can fill up:
   struct Part {
     std::vector<int> links;
     std::vector<std::vector<int>> routes;  // with flows over it, by cap, then number
@@ -99,7 +101,7 @@ class FluidNetwork {
     std::vector<double> shares;      // left over open
     std::vector<Load> loads;         // of all routes
     std::vector<int> active;         // routes with flows, by cap, then number
-    bool known = true;               // rates are those of the present flows
+    bool known = true;               // whether rates belong to the present flows
   };
 
   bool before(int a, int b) const;  // by cap, then number
@@ -125,7 +127,7 @@ class FluidNetwork {
   std::vector<Queue> queues_;  // by route
   std::vector<Part> parts_;
   std::vector<double> next_;                       // by part: when its next flow completes
-  std::vector<int> unknown_;                       // parts whose rates are not known
+  std::vector<int> unknown_;                       // parts with unknown rates
   std::vector<std::pair<std::int64_t, int>> due_;  // order and tag of flows that complete now
   std::vector<int> completed_;
   bool laid_out_ = true;

@@ -1,5 +1,5 @@
-// Frames of programs, and states of events. Nearly every message begins some: they are kept, by size, for the
-// next ones of the same thread.
+// An allocator for coroutine frames and event states. Used by Program and Event, because nearly
+// every message allocates some. Freed blocks are kept by size for the same thread.
 #pragma once
 
 #include <cstddef>

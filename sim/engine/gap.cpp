@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-// Idle time before a collective divides in two: the lane's own host is late, then it waits for others.
+// Idle time before a collective divides in two: the lane's own host is late, then it waits for
+// others.
 LOCKSTEP_WIDE_VECTORS
 std::size_t divide_together(const CollectiveWindows& collectives, std::size_t first,
                             std::size_t last, std::span<const double> ranks,

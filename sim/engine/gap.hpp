@@ -1,4 +1,5 @@
-// How the time from where a lane's device is to the end of a collective divides.
+// Divides the time from a lane's device position to the end of a collective by cause. Used by
+// Communicator::divide().
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,11 @@ struct Gap {
   double bubble = 0;      // the other stage had not: point to point
 };
 
-// Of lanes that have their collectives together, in groups of wide_lanes: returns how many lanes were
-// divided, the few that are left are not. Collective `last` is awaited, and those before `first` were
-// over before any lane's position. None of them came after a collective of another communicator.
-// `ranks`: of each lane. Adds to `steps`, moves the positions to the end, and adds what there was to
-// `sum`.
+// Divides the gaps of lanes whose collectives have the same windows, in groups of wide_lanes.
+// Returns the number of divided lanes; the remainder is left to the caller. Collective `last` is
+// awaited. Collectives before `first` ended before any lane's position. None of them may follow a
+// collective of another communicator. `ranks`: ranks of each lane. Adds to `steps`, moves the
+// positions to the end, and adds the total to `sum`.
 std::size_t divide_together(const CollectiveWindows& collectives, std::size_t first,
                             std::size_t last, std::span<const double> ranks,
                             std::span<double> positions, LaneSteps& steps, Gap& sum);

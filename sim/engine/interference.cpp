@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Follows the first stretch and adds what every later one changes, without branches. Half of a
+// Follows the first stretch and adds the change of every later one, without branches. Half of a
 // simulation's time with thousands of jittered lanes is spent in such loops.
 LOCKSTEP_WIDE_VECTORS
 void Curve::at(std::span<const double> positions, std::span<double> values) const {
@@ -84,8 +84,8 @@ void Interference::look_from(double time) {
   }
 }
 
-// `next`: of every communicator, a collective that is not after the first that is not over; moved on
-// to that one.
+// `next`: of every communicator, a collective that is not after the first that is not over; moved
+// on to that one.
 Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
                                       std::size_t* next) {
   Moment moment;

@@ -1,5 +1,6 @@
-// Compute beside collectives: each lane's speed is piecewise constant over time, and follows from the
-// windows of the collectives that its own groups carry.
+// Compute beside collectives: each lane's speed is piecewise constant over time, and follows from
+// the windows of its own groups' collectives. Used by compute streams of a RankGroup with a
+// slowdown.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@
 namespace lockstep {
 
 // A piecewise linear function: constant + rate * (position - origin) + the sum over its bends of
-// their rate * max(position - origin, at). Positions count from an origin close by, or large numbers
-// would cancel.
+// their rate * max(position - origin, at). Positions count from an origin close by, or large
+// numbers would cancel.
 struct Curve {
   struct Bend {
     double at = 0;
@@ -31,7 +32,7 @@ struct Curve {
   void at(std::span<const double> positions, std::span<double> values) const;
 };
 
-// Slow-down of every lane, and what loops over lanes need of all of them.
+// Slow-down factors of all lanes, and the aggregates that loops over lanes need.
 struct LaneFactors {
   std::vector<double> lanes;
   double smallest = 1, largest = 1;
@@ -47,34 +48,36 @@ class Interference {
   // How much longer work takes while this transfer alone runs beside it.
   double beside(Phase phase, const TransferSpec& spec) const;
 
-  // From now on these collectives run beside the lanes' compute.
+  // Registers collectives that run beside the lanes' compute.
   void runs_beside(const CollectiveWindows& collectives);
-  // A number for the share of compute that a transfer takes: equal shares have one. 0 takes nothing.
+  // An id for the share of compute that a transfer takes; equal shares have equal ids, and 0 takes
+  // nothing.
   int kind_of(const TransferSpec& spec);
 
-  // Windows were added, or one has got its end.
+  // Must be called after windows were added or a window has got its end.
   void change() {
     ++changes_;
     bell_.ring();
   }
   std::size_t changes() const { return changes_; }
   Bell& bell() { return bell_; }
-  // One more collective is being carried and will end nobody knows when; one fewer.
+  // Must be called when a collective with an unknown end starts; the next function when it ends.
   void carries() { ++carried_; }
   void has_carried() { --carried_; }
-  // Whether every window is known that can reach into work whose time has come.
+  // Whether all windows are known that can overlap work before the present.
   bool settled() const { return carried_ == 0; }
 
-  // Where the lanes are after work that takes `busy` seconds alone, times each lane's factor, from
-  // their positions `begins` in `range` on. Positions of one call are never before those of an
-  // earlier one. Returns the last of `ends`.
+  // Computes the lanes' positions after work from their positions `begins` in `range`. The work
+  // takes `busy` seconds alone, times each lane's factor. Positions of one call are never before
+  // those of an earlier one. Returns the last of `ends`.
   double work(Phase phase, std::span<const double> begins, const Range& range, double busy,
               const LaneFactors& factors, std::span<double> ends);
-  // The same for one lane and `seconds` of work, not before its position in the latest work().
+  // The end of `seconds` of work in one lane. `from` must not be before the lane's position in the
+  // latest work().
   double end_of_work(Phase phase, std::size_t lane, double from, double seconds);
 
-  // The compute stream begins work at `begin`, later or earlier than now; it ends at `end`. Of
-  // several lanes: the first begin and the last end.
+  // The compute stream begins work at `begin`, which may be past or future; the work ends at `end`.
+  // For several lanes: the first begin and the last end.
   void compute_begins(double begin) { computing_since_ = std::max(begin, computed_end_); }
   void compute_ends(double end) {
     computed_ = computed_until(end);
@@ -94,7 +97,7 @@ class Interference {
     std::array<double, phases> slowness{};  // 0: not asked for yet
     std::vector<int> with{};                // by kind: this and one more of it; -1: not made yet
   };
-  // Of constant speed, until the next one.
+  // A stretch of constant speed, until the next one.
   struct Piece {
     double time = 0;
     double work = 0;  // done since the first piece began
@@ -129,7 +132,7 @@ class Interference {
   Slowdown slowdown_;
   std::size_t lanes_;
   std::vector<const CollectiveWindows*> beside_;
-  bool together_ = true;  // one group everywhere: what runs beside one lane runs beside all
+  bool together_ = true;  // one group everywhere: all lanes have the same collectives beside them
   // By lane (one for all where together) and communicator: the first collective that is not over
   // where the lane was at the latest work().
   std::vector<std::size_t> next_;

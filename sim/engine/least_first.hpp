@@ -1,5 +1,5 @@
-// A queue that gives the least first. What comes in order, as most does where flows are alike, waits
-// in line and is not searched for; the rest is on a heap.
+// Min-queue. Use it for items that mostly arrive in ascending order: they go to a FIFO, and only
+// items out of order pay for the heap.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class LeastFirst {
     }
   }
 
-  // Not of an empty one.
+  // Must not be called on an empty queue.
   const Item& top() const { return in_line() ? line_[first_] : heap_.front(); }
 
   void pop() {

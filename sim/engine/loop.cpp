@@ -18,7 +18,7 @@ struct alignas(64) LoopFiber : Executor::Fiber {
   Program program;
   std::coroutine_handle<> here;  // where it goes on
   ProgramId id = 0;              // 0 = over, the slot is free
-  std::uint64_t timer = 0;       // what its moment on the heap is numbered; 0 = none
+  std::uint64_t timer = 0;       // number of its moment on the heap; 0 = none
   std::int64_t flow = 0;
   int slot = 0;
   int route = -1;  // of the flow it waits for; -1 = none

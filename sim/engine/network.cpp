@@ -1,4 +1,4 @@
-// Counts what links carry, and hands transfers to the executor's network.
+// Counts the traffic of links, and hands transfers to the executor's network.
 #include "engine/network.hpp"
 
 #include <algorithm>
@@ -86,8 +86,9 @@ struct Shape {
 };
 
 // A flow can only cross a link a whole number of times. The link that is busiest when the transfer
-// is alone is crossed once, so that it is charged exactly and the flow competes there as one; the
-// others are rounded, and never beyond what they can carry in the time the transfer takes alone.
+// is alone is crossed once, so that it is charged exactly and the flow competes there as one. The
+// other links are rounded, and never beyond their capacity in the time that the transfer takes
+// alone.
 Shape shape_of(const TransferSpec& spec, const Links& links, double lone) {
   const LinkUse* busiest = nullptr;
   double longest = 0;

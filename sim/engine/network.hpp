@@ -1,4 +1,5 @@
-// How transfers cross the links of the world.
+// Transfers over the links of the world, and the links' traffic counts. Communicators, copies and
+// channels carry their transfers through it.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace lockstep {
 
-// The links of the world and what crossed them.
+// The links of the world and their traffic counts.
 class Links {
  public:
   struct Link {
@@ -33,15 +34,15 @@ class Links {
   // Bookkeeping of a transfer between two moments. `begin` and `end` calls must pair up.
   void begin(const TransferSpec& spec, double time);
   void end(const TransferSpec& spec, double time);
-  // A transfer whose times are known in closed form.
+  // Counts a transfer whose times are known in closed form.
   void count(const TransferSpec& spec, double seconds) {
     add_bytes(spec);
     add_busy(spec, seconds);
   }
-  // Its parts: what it carries, and for how long it keeps its links busy.
+  // The two parts of count(): bytes, and seconds in which the links are busy.
   void add_bytes(const TransferSpec& spec);
   void add_busy(const TransferSpec& spec, double seconds);
-  // Books `times` more the difference between two states of another ledger.
+  // Counts the difference between two states of another ledger `times` more.
   void repeat(const Links& from, const Links& to, int times);
   std::vector<LinkTotals> totals() const;
 
@@ -61,15 +62,15 @@ class Network {
   void set_capacity(LinkId link, double bytes_per_second);
   Links& links() { return links_; }
   Executor& executor() { return executor_; }
-  // `asker` (a communicator; any address that tells it from others) will have this carried.
-  // Transfers of one asker never overlap; on links that two have asked for they may meet from now on.
+  // Registers that `asker` (a communicator; any unique address) will carry this transfer. Transfers
+  // of one asker never overlap; on links with two or more askers they may.
   void asks(const TransferSpec& spec, const void* asker);
-  // Whether the transfer takes its lone seconds whenever it starts: none can meet it, and its links
-  // keep their rates.
+  // Whether the transfer takes its lone seconds whenever it starts. True if no transfer can meet it
+  // and its links keep their rates.
   bool alone(const TransferSpec& spec) const;
-  // Books such a transfer. Returns its seconds.
+  // Counts a transfer that is alone(). Returns its seconds.
   double count_lone(const TransferSpec& spec);
-  // Carries the transfer from `start` on: returns when it is done, and `end` is when that was. A
+  // Carries the transfer from `start` on; returns when it is complete, with its time in `end`. A
   // start in the past means that the transfer has been running since then: the bytes it would have
   // moved alone are credited.
   Program carry(const TransferSpec& spec, double start, double& end);

@@ -1,8 +1,9 @@
-// What happens in the simulated world, told to whoever listens: a timeline trace, a test, a memory
-// timeline. Given to a World by its options; without one nothing is told, named or kept.
+// The interface for events of the simulated world. Derive from it to write a timeline trace, a test
+// or a memory timeline, and pass it in the options of a World. Without an observer no event is
+// reported, named or kept.
 //
-// Everything is told once its end is known, in no order that means anything. Times are simulated
-// seconds. Texts and lists are there while it is told: what is kept is copied.
+// Events are reported when their end time is known; their order has no meaning. Times are simulated
+// seconds. Texts and lists are valid during the call only; copy them to keep them.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +17,32 @@ namespace lockstep {
 
 class Observer {
  public:
-  // Something may be told to have a number (never 0), by which what follows from it names it.
+  // Work may get a number (never 0); later events refer to it by this number.
   using Number = std::uint64_t;
 
-  // A stream of one lane of a group, on which nothing overlaps: "host", "compute", or what the
-  // strategy calls it.
+  // A stream of one lane of a group, on which nothing overlaps: "host", "compute", or a name given
+  // by the strategy.
   struct Stream {
     std::string_view group;
     int lane = 0;
     std::string_view name;
   };
-  // A stream is busy. Work of the compute stream is told layer by layer.
+  // A stream is busy. Work of the compute stream is reported layer by layer.
   struct Work {
     Stream stream;
     Phase phase = Phase::forward;
     std::string_view name;
     double start = 0, end = 0;
     Number number = 0;
-    Number after = 0;  // what launched it, or brought what it works on
+    Number after = 0;  // the event that launched it, or brought its input
   };
-  // As one lane takes part in it. The stream is the communicator, or the way of a message.
+  // A transfer from the view of one lane. The stream is the communicator, or the route of a
+  // message.
   struct Transfer {
     Stream stream;
     std::string_view name;  // of the operation: "all_reduce"
-    std::string_view what;  // what it carries: "bucket"
-    int which = -1;         // of those, the 2nd; -1 = there is only one
+    std::string_view what;  // its content: "bucket"
+    int which = -1;         // its number among several; -1 = there is only one
     double bytes = 0;
     double ready = 0;  // when this lane could have begun
     double start = 0, end = 0;
@@ -48,14 +50,14 @@ class Observer {
     Number number = 0;
     Number after = 0;
   };
-  // A stream stands still.
+  // A stream is idle.
   struct Wait {
     Stream stream;
     WaitCause cause = WaitCause::communication;
     double start = 0, end = 0;
-    Number after = 0;  // what ended it
+    Number after = 0;  // the event that ended it
   };
-  // A stream is through with optimizer step `index`: the compute stream has done it, the host has
+  // A stream has finished optimizer step `index`: the compute stream has executed it, the host has
   // issued it.
   struct Step {
     Stream stream;
@@ -70,9 +72,9 @@ class Observer {
   };
 
   virtual ~Observer() = default;
-  // A group of ranks, and the lane that stands for each of them.
+  // A group of ranks, and the lane that represents each of them.
   virtual void on_ranks(std::string_view /*group*/, std::span<const int> /*lane_of_rank*/) {}
-  // Whether it wants to hear of this lane; asked once, after on_ranks().
+  // Whether the observer wants events of this lane; called once, after on_ranks().
   virtual bool watches(std::string_view group, int lane) const = 0;
   virtual void on_link(const Link&) {}
   virtual void on_work(const Work&) {}
@@ -80,7 +82,7 @@ class Observer {
   virtual void on_wait(const Wait&) {}
   virtual void on_step(const Step&) {}
 
-  // The first of so many numbers in a row that nobody has.
+  // Reserves `count` consecutive unused numbers and returns the first.
   Number number(std::size_t count = 1) {
     const Number first = next_;
     next_ += count;

@@ -32,9 +32,9 @@ Program ComputeStream::serve() {
   }
 }
 
-// The same as compute(), but the device slows down while collectives run. Those that may run beside
-// the item have been issued, or start after it. While one of them is carried, its end hangs on time:
-// look, wait until that moment, look again until nothing has changed.
+// The same as compute(), but the device slows down while collectives run. Collectives that may run
+// beside the item have been issued, or start after it. While one of them runs, the item's end
+// depends on time: compute the end, wait until then, and repeat until nothing has changed.
 Program ComputeStream::compute_beside_collectives(const Item& item) {
   interference_.compute_begins(earliest_);
   double end = end_beside_collectives(item);

@@ -1,5 +1,6 @@
-// A program of the simulated world in direct style: a C++20 coroutine that awaits sleeps, bells,
-// queues, flows (engine/executor.hpp) and other programs. Carried out by an Executor.
+// A program of the simulated world: a C++20 coroutine that awaits sleeps, bells, queues, flows
+// (engine/executor.hpp) and other programs. Write one per host thread or server and start it by
+// Executor::start() or World::spawn().
 #pragma once
 
 #include <coroutine>
@@ -14,7 +15,7 @@ namespace lockstep {
 class [[nodiscard]] Program {
  public:
   struct promise_type {
-    std::coroutine_handle<> caller;  // that goes on when this one returns; null = nobody
+    std::coroutine_handle<> caller;  // program that continues when this one returns; null = none
     std::exception_ptr failure;
 
     Program get_return_object() {
@@ -31,7 +32,7 @@ class [[nodiscard]] Program {
     };
     Return final_suspend() noexcept { return {}; }
     void return_void() {}
-    // Handed on by await_resume() or finish(): so that killing an actor unwinds its programs.
+    // Rethrown by await_resume() or finish(), so that killing an actor unwinds its programs.
     void unhandled_exception() { failure = std::current_exception(); }
 
     static void* operator new(std::size_t bytes) { return take_frame(bytes); }

@@ -1,4 +1,4 @@
-// The smallest and largest of many values, and their sum, in one fast pass.
+// The minimum, maximum and sum of many values in one vectorised pass. Used for positions of lanes.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// As many lanes as one operation works on; GCC and Clang compute with these as with one double.
+// Number of lanes per vector operation; GCC and Clang compute with such vectors as with one double.
 inline constexpr std::size_t wide_lanes = 4;
 using Wide [[gnu::vector_size(wide_lanes * sizeof(double))]] = double;
 // The same anywhere in an array.
@@ -22,9 +22,9 @@ inline WideInArray* wide(double* lanes) {
   return reinterpret_cast<WideInArray*>(lanes);
 }
 
-// The time of what does not happen.
+// The time of an event that does not happen.
 inline constexpr double never = std::numeric_limits<double>::infinity();
-// Seconds; delays shorter than this take no time, or this long.
+// Seconds. The executors may shorten a delay below this to 0 or lengthen it to this.
 inline constexpr double clock_precision = 1e-12;
 
 struct Range {
@@ -39,7 +39,7 @@ struct Range {
 Range range_of(std::span<const double> values);
 // Adds `scale` times each of `steps` to the values; the range they have then.
 Range add_scaled(std::span<double> values, double scale, std::span<const double> steps);
-// Added up in an order that depends on nothing but their number.
+// The order of additions depends only on the number of values.
 double sum_of_products(std::span<const double> a, std::span<const double> b);
 
 }  // namespace lockstep

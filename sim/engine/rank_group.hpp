@@ -1,4 +1,4 @@
-// What stands behind a RankGroup.
+// The implementation of RankGroup. Private to the engine.
 #pragma once
 
 #include <deque>
@@ -20,13 +20,13 @@ struct RankGroup::Impl final : Waker {
   // pace. They end when nothing is left to do after close().
   void start();
   void close();
-  // Until `there()`. The compute stream goes on as far as that takes: what the program issues next
-  // may slow down what comes after.
+  // Waits until `there()`. The compute stream advances only as far as needed, because work that the
+  // program issues next may slow down later items.
   Program await(std::function<bool()> there);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
   Factors factors_of(const QueuedWork& work) const;
 
-  // A mark, and what the group's transfers had asked of links when the host issued it.
+  // A mark, and the links that the group's transfers had requested when the host issued it.
   struct Marked {
     Mark at;
     Links links;
@@ -35,11 +35,11 @@ struct RankGroup::Impl final : Waker {
     return marks.at(static_cast<std::size_t>(number - first_mark));
   }
 
-  std::unique_ptr<Watch> watch;  // null = nobody listens
+  std::unique_ptr<Watch> watch;  // null = no observer
   std::string name;
   bool one_thread;
   Network& network;
-  Links links;  // what the group's transfers asked of them
+  Links links;  // link requests of the group's transfers
   std::deque<Communicator>& all_communicators;
   Interference interference;
   Bell program;  // the group's program waits here

@@ -34,7 +34,7 @@
 namespace lockstep {
 
 enum class Phase { forward, backward, optimizer, copies };
-// Where StepSplit books what keeps the device busy.
+// The field of StepSplit for the phase of busy device time.
 inline double& busy_part(StepSplit& split, Phase phase) {
   switch (phase) {
     case Phase::forward:
@@ -49,7 +49,7 @@ inline double& busy_part(StepSplit& split, Phase phase) {
   return split.copies;
 }
 
-// What active collectives take from the compute beside them: sums of TransferSpec's fields, and the
+// Resources that active collectives take from compute: sums of TransferSpec's fields, and the
 // product of its speeds.
 struct Occupancy {
   double channels = 0;
@@ -85,12 +85,12 @@ class Event {
 };
 
 // An ordered queue of collectives over all lanes, one at a time (facts 10, 11). With several groups
-// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane arrives
-// and its own previous collective has ended, and slows down the compute of its own lanes alone. A
-// transfer that meets no other on its links takes latency + bytes / lone rate in every group. One
-// that may meet others goes over the network once, when the last group starts, which sets the pace
-// of the job, and takes the same seconds in the other groups. `uses` count the traffic of all groups
-// together. Made by RankGroup::add_communicator, owned by the world.
+// (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its own last lane
+// arrives and its own previous collective has ended, and slows down the compute of its own lanes
+// alone. A transfer that meets no other on its links takes latency + bytes / lone rate in every
+// group. One that may meet others goes over the network once, when the last group starts, which
+// sets the pace of the job, and takes the same seconds in the other groups. `uses` count the
+// traffic of all groups together. Made by RankGroup::add_communicator, owned by the world.
 class Communicator;
 
 // A further in-order queue per lane (copy engines, data loader, CPU optimizer). Index into the
@@ -100,21 +100,23 @@ using StreamId = int;
 struct RankGroupSpec {
   std::string name = "ranks";
   std::vector<double> ranks_per_lane{1};  // how many identical ranks each lane stands for
-  // Which lane stands for each rank, for an observer; empty = lanes in the order of ranks.
+  // The lane that represents each rank, for an observer; empty = lanes in the order of ranks.
   std::vector<int> lane_of_rank{};
-  // On which of the job's devices each lane runs (DeviceSlowdown::device); empty = all on the platform's.
+  // The job's device of each lane (DeviceSlowdown::device); empty = all lanes run on the platform's
+  // device.
   std::vector<int> device_of_lane{};
-  // How much longer work of this phase takes while collectives with so many channels, so much
-  // memory traffic and so many busy CPU cores (sums over the active ones) run beside it, >= 1;
-  // empty = no interference (facts 112, 113).
+  // Factor (>= 1) on the time of work of this phase while collectives run beside it. The argument
+  // sums their channels, memory traffic and busy CPU cores. Empty = no interference (facts 112,
+  // 113).
   std::function<double(Phase phase, const Occupancy&)> slowdown{};
-  // Ranks on CPUs: one thread issues the work and does it. Dispatch is part of the work's device
-  // time; host times count for nothing, a host that waits is a compute stream that waits, and a
-  // collective is issued when the compute stream gets there.
+  // CPU ranks: one thread both issues and computes. Dispatch is part of the work's device time;
+  // host times are ignored, host_wait() blocks the compute stream, and a collective is issued when
+  // the compute stream reaches it.
   bool one_thread = false;
 };
 
-// The lanes' steps, in seconds of each: the rest is the lane's own work, its host and its input.
+// The lanes' steps, in seconds of each part; the rest of a step is the lane's own work, host and
+// input.
 struct LaneSteps {
   LaneSteps() = default;
   explicit LaneSteps(std::size_t lanes)
@@ -135,8 +137,8 @@ struct StepRecord {
   LaneSteps lanes;
 };
 
-// Lanes' clocks at a point of the program: the host's when it issues it, the compute stream's when it
-// gets there.
+// Lanes' clocks at a point of the program: the host's at issue, the compute stream's when it
+// reaches the point.
 struct Mark {
   std::vector<double> host, device;
   StepRecord sums;      // of the step in progress, over ranks
@@ -147,7 +149,8 @@ class RankGroup {
  public:
   int lanes() const;
 
-  // Slow-down of every lane's device work issued from now on (1 = nominal); one value per lane.
+  // Slow-down of every lane's device work that is issued after the call (1 = nominal); one value
+  // per lane.
   void set_factors(const std::vector<double>& factors);
 
   // --- host thread
@@ -162,20 +165,22 @@ class RankGroup {
   // The host issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are
   // scaled by the lane's factor. Idle time in between is host_bound.
   void compute(Phase phase, const QueuedWork& work, std::string_view name = {});
-  // The same, with parts that an observer is told one by one; the work outlives the run.
+  // The same, with parts that are reported to an observer one by one; `work` must outlive the run.
   void compute(Phase phase, const NamedWork& work);
-  // Layers with exchanges between them, of lanes of each group that begin together; the host's time to issue
-  // the exchanges is in `work`. Nothing else may run beside them, and nobody may observe.
+  // Layers with exchanges between them, for lanes of each group that begin together. `work`
+  // includes the host's time to issue the exchanges. Nothing else may run beside them, and there
+  // must be no observer.
   void compute(Phase phase, const Communicator& communicator, const ExchangedWork& work);
   void wait(const Event& event);  // the compute stream waits; the gap is booked by what is waited
                                   // for: running transfers exposed_communication, late ranks
                                   // waiting, own late issue host_bound, streams by their WaitCause
-  // The compute stream's present position; with `of`, which outlives the run, that of the last of these
-  // lanes, for each lane.
+  // The compute stream's present position. With `of` (a list of lanes for each lane; must outlive
+  // the run), the latest position among those lanes.
   Event record(const std::vector<std::vector<int>>& of = {});
-  // An event at this time in every lane; a compute stream that waits for it books the gap as `cause`.
+  // An event at this time in every lane; a compute stream that waits for it books the gap as
+  // `cause`.
   static Event happened(double time, WaitCause cause);
-  // Completes `event`: the compute stream is here, and the host has issued this.
+  // Completes `event` when the compute stream reaches this point and the host has issued it.
   void post(const Event& event);
 
   // --- communication. `groups`: a partition of the lanes; empty = all lanes together. `axis`: where the step
@@ -186,18 +191,18 @@ class RankGroup {
   // ready and the group's earlier ones have ended. Host time to issue it is the caller's: host()
   // before.
   Event start(Communicator& communicator, const TransferSpec& spec, const Event& after = {});
-  // The same, when `posted` has happened as well; the end of the transfer completes `done`.
+  // The same, if `posted` has happened as well; the end of the transfer completes `done`.
   void start(Communicator& communicator, const TransferSpec& spec, const Event& after,
              const Event& posted, const Event& done);
   // --- other streams
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
   // Queues `seconds` of work behind the stream's earlier work; begins at max(stream, host, after).
   // With `after_host` false the host's clock does not matter (work that a background thread
-  // issues). `more`: seconds of each lane besides.
+  // issues). `more`: additional seconds of each lane.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
                 std::string_view name = {}, std::vector<double> more = {});
-  // Seconds of each lane besides, where its device is not the platform's; empty = all devices do the
-  // work alike.
+  // Additional seconds of lanes whose device is not the platform's; empty = all devices take
+  // equally long.
   std::vector<double> elsewhere(const QueuedWork& work) const;
   // The same for a copy over links: latency + bytes / lone rate per lane, counted as traffic on
   // `uses`.
@@ -207,11 +212,11 @@ class RankGroup {
   int mark();                      // its number; the latest few are kept
   Program await_mark(int number);  // until the compute stream has got there
   const Mark& marked(int number) const;
-  // What lies between two marks happens `times` more: the step and its links count it, and no
-  // simulated time passes. Clocks that move less or more in that stretch than the slowest lane's
-  // compute stream are moved by the difference; returns the host's.
+  // Repeats the stretch between two marks `times` more: steps and links count it, and no simulated
+  // time passes. A clock that advances less or more in the stretch than the slowest lane's compute
+  // stream is moved by the difference. Returns the moves of the host's clocks.
   std::vector<double> repeat(int from, int to, int times);
-  // The same moves for what follows the host's clock: a stream, an event that is known.
+  // Applies these moves to whatever follows the host's clock: a stream, or a known event.
   void move(StreamId stream, const std::vector<double>& seconds);
   static Event moved(const Event& event, const std::vector<double>& seconds);
 

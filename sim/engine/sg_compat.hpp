@@ -1,4 +1,5 @@
-// The few SimGrid calls that differ between 3.32 and 4.x, in one place. Included by this room only.
+// The few SimGrid calls that differ between 3.32 and 4.x. Include it in this room instead of
+// SimGrid's own headers. Included by this room only.
 #pragma once
 
 #include <simgrid/s4u.hpp>

@@ -1,5 +1,5 @@
 // Programs as SimGrid actors, flows as SimGrid communications: the reference. One actor at a time
-// has the turn; who waits hands it on in the same order as the loop does.
+// has the turn; an actor that waits hands it on in the same order as the loop does.
 #include <xbt/log.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct ActorFiber : Executor::Fiber {
   s4u::ActorPtr actor;
   s4u::SemaphorePtr turn;
   enum class State { waiting, due, ready, running } state = State::waiting;
-  bool carries = false;     // what it waits for is a flow
+  bool carries = false;     // it waits for a flow
   std::uint64_t waits = 0;  // number of its present wait
 };
 
@@ -34,8 +34,8 @@ struct ActorFiber : Executor::Fiber {
 // and bytes are multiplied by this before they reach it.
 constexpr double payload_scale = 65536;
 
-// The one Engine of this process. It is never destroyed: SimGrid cannot start twice anyway, and its
-// own teardown at exit is what the library expects.
+// The one Engine of this process. It is never destroyed: SimGrid cannot start twice anyway, and the
+// library expects its own teardown at exit.
 s4u::Engine& start_engine() {
   static bool started = false;
   if (started) throw std::logic_error("SimGrid starts once per process: fork before");
@@ -43,7 +43,7 @@ s4u::Engine& start_engine() {
   // Quiet before anything else: every set_config() logs a line.
   xbt_log_control_set("root.thres:critical");
 #ifdef __SANITIZE_ADDRESS__
-  // AddressSanitizer knows the stacks of threads, not those that raw contexts switch to.
+  // AddressSanitizer knows the stacks of threads, but not the stacks that raw contexts switch to.
   const char* factory = "--cfg=contexts/factory:thread";
 #else
   const char* factory = "--cfg=contexts/factory:raw";
@@ -102,14 +102,14 @@ class SimGrid final : public Executor {
     int active = 0;  // flows on it now
     double since = 0;
   };
-  // A pair of pseudo hosts whose route crosses some links, and perhaps one of its own that limits
+  // A pair of pseudo hosts whose route crosses some links, and perhaps a private link that limits
   // the flow: room for one flow at a time.
   struct Lane {
     s4u::Host* from = nullptr;
     s4u::Host* to = nullptr;
     s4u::Link* limit = nullptr;
   };
-  // Lanes without a flow, by what they cross, and whether they have a limit.
+  // Lanes without a flow, by their links, and whether they have a limit.
   using Idle = std::map<std::pair<std::vector<LinkId>, bool>, std::vector<Lane>>;
   // On its way as long as it exists.
   struct Flow {
@@ -193,7 +193,7 @@ ProgramId SimGrid::start(std::string_view name, Program program, double at) {
   return fiber.id;
 }
 
-// What an actor does.
+// The body of an actor.
 void SimGrid::live(ActorFiber& self) {
   begin_turn();
   self.program.handle().resume();
@@ -247,7 +247,7 @@ void SimGrid::wake(Fiber& woken) {
   ready_.push_back(&fiber);
 }
 
-// The turn goes to who waits for it longest; to nobody if all wait for time to pass.
+// The actor that has waited longest gets the turn; no actor does if all wait for time to pass.
 void SimGrid::hand_on() {
   running_ = nullptr;
   if (stopping_) {
@@ -281,7 +281,7 @@ void SimGrid::wait(ActorFiber& self, bool carries) {
   if (stopping_) s4u::this_actor::exit();
 }
 
-// Its time has come. SimGrid wakes all actors whose time it is in one round, in an order of its
+// Its time has come. SimGrid wakes all actors whose time has come in one round, in an order of its
 // own: after a yield all of them are here.
 void SimGrid::arrive(ActorFiber& self) {
   if (self.state == ActorFiber::State::waiting) {

@@ -1,7 +1,8 @@
 // The compute stream of a rank group (all lanes) and its side streams: in-order queues whose items
-// wait for events. Without interference an item is worked out at once when its events are known;
-// with interference the compute stream is a program that keeps pace with simulated time, because a
-// segment's end depends on the collectives that run beside it.
+// wait for events. Private to the engine; programs use RankGroup. Without interference an item's
+// times are computed when its events are known. With interference the compute stream is a program
+// that keeps pace with simulated time, because a segment's end depends on the collectives that run
+// beside it.
 #pragma once
 
 #include <deque>
@@ -22,7 +23,7 @@ namespace lockstep {
 
 using Factors = std::shared_ptr<const LaneFactors>;
 
-// A stretch of the program that happens `times` more (RankGroup::repeat).
+// A stretch of the program that is repeated `times` more (RankGroup::repeat).
 struct Repetition {
   Repetition(const Mark& from, const Mark& to, int times);
 
@@ -31,15 +32,15 @@ struct Repetition {
   StepRecord sums;
 };
 
-// How a lane passes through exchanged work, in seconds.
+// A lane's progress through exchanged work, in seconds.
 struct Passage {
   double all = 0;  // from the first piece of work to the end of the last exchange
   double busy = 0;
-  double slowed_by = 0;  // the part of it that is due to exchanges
+  double slowed_by = 0;  // the part due to exchanges
   double exposed = 0;    // the lane stands still for a running exchange
   double waiting = 0;    // or for a slower lane of its group
 };
-// The passages of all lanes hold as long as neither the lanes nor the exchanges change.
+// The passages of all lanes; valid as long as neither the lanes nor the exchanges change.
 struct Passages {
   Phase phase = Phase::forward;
   Factors factors;
@@ -64,12 +65,13 @@ class ComputeStream final : public Waker {
     QueuedWork work;
     Factors factors;
     HostClock host;  // when the host begins to issue the item
-    Event event;     // wait: what for; record: what to complete
+    Event event;     // wait: the awaited event; record: the event to complete
     const std::vector<std::vector<int>>* last_of = nullptr;  // record: of each lane; null = itself
     WorkLabel label;
     Mark* mark = nullptr;  // to fill
     std::shared_ptr<const Repetition> repetition;
-    // exchanged: what is done, the seconds of each exchange, and whose lanes wait for each other.
+    // Fields of exchanged work: the item, the seconds of each exchange, and the lanes that wait for
+    // each other.
     const ExchangedWork* exchanged = nullptr;
     std::vector<double> exchange_seconds;
     const CollectiveWindows* groups = nullptr;
@@ -81,8 +83,8 @@ class ComputeStream final : public Waker {
 
   Factors make_factors(std::vector<double> lanes) const;
   void push(Item item);
-  // From now on serve() works the items out that go_until() wants: returns when the world closes and
-  // nothing is queued.
+  // Switches to paced mode: serve() then computes items up to go_until(). serve() returns when the
+  // world closes and the queue is empty.
   void pace_with_time();
   void go_until(std::function<bool()> there);
   Program serve();
@@ -117,14 +119,14 @@ class ComputeStream final : public Waker {
   Interference& interference_;
   Executor& executor_;
   Bell& program_;
-  Watch* watch_;                // null = nobody listens
+  Watch* watch_;                // null = no observer
   std::vector<double> device_;  // per lane: the stream's position
   double earliest_ = 0;         // no lane's position is before this
-  // Kept up only when paced: the last lane's position, and the sum over ranks.
+  // Valid in paced mode only: the last lane's position, and the sum over ranks.
   double latest_ = 0;
   double position_sum_ = 0;
   std::vector<double> work_end_;  // of the segment in progress: where each lane's work ends
-  std::function<bool()> there_;   // whether the program has what it waits for
+  std::function<bool()> there_;   // whether the event that the program waits for has happened
   std::deque<Item, FrameAllocator<Item>> queue_;
   bool waiting_for_front_ = false;
   bool draining_ = false;
@@ -140,13 +142,13 @@ class ComputeStream final : public Waker {
   std::map<const ExchangedWork*, Passages> passages_;
 };
 
-// An in-order queue beside the compute stream: every item takes a time that is known beforehand.
+// An in-order queue beside the compute stream; the duration of every item is known in advance.
 class SideStream final : public Waker {
  public:
   SideStream(std::string name, std::size_t lanes, WaitCause cause, Watch* watch)
       : name_(std::move(name)), cause_(cause), watch_(watch), free_(lanes, 0.0) {}
-  // `host` null: only `after` and the stream's earlier work hold it back.
-  // `more`: seconds of each lane besides; empty = none.
+  // If `host` is null, the item waits only for `after` and the stream's earlier work. `more`:
+  // additional seconds of each lane; empty = none.
   Event push(std::string_view what, double seconds, const HostClock* host, const Event& after,
              std::vector<double> more = {});
   void wake() override { drain(); }

@@ -1,4 +1,5 @@
-// What a transfer asks of the network: plain values that the cost model fills and the engine runs.
+// A transfer's demand on the network: plain values that the cost model fills and the engine runs.
+// Include it where costs are computed without a world.
 #pragma once
 
 #include <string>
@@ -29,14 +30,14 @@ struct TransferSpec {
   std::vector<LinkUse> uses;
   double channels = 0;              // multiprocessors taken while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)
-  // Ranks on CPUs: cores that its threads keep busy on every rank while it runs alone, and how fast
-  // it goes, relative to alone, while the ranks compute beside it.
+  // CPU ranks: cores that the transfer's threads keep busy on every rank while it runs alone, and
+  // its speed relative to alone while the ranks compute.
   double cores = 0;
   double speed_beside_compute = 1;
-  // How fast the ranks compute while it runs, relative to alone, besides what `cores` says.
+  // Relative speed of the ranks' compute while the transfer runs, besides the effect of `cores`.
   double compute_speed = 1;
-  // For an observer: the operation ("all_reduce"), and what it carries ("bucket", the 2nd; -1
-  // = there is only one). Texts that live as long as the simulation.
+  // For an observer: the operation ("all_reduce"), and its content ("bucket", the 2nd; -1 = there
+  // is only one). Texts that live as long as the simulation.
   std::string_view name{}, what{};
   int which = -1;
 };
@@ -47,14 +48,14 @@ enum class NetworkKind {
   flow,      // one coupled flow per transfer: max-min sharing on every link
 };
 
-// What carries out the programs of the world (engine/executor.hpp).
+// The executor of the world's programs (engine/executor.hpp).
 enum class Engine {
   automatic,  // SimGrid where transfers can meet on a link and are few, the loop elsewhere
   simgrid,
   loop,
 };
 
-// What crossed the links of one class during the whole run.
+// Traffic over the links of one class during the whole run.
 struct LinkTotals {
   std::string link_class;
   double bytes = 0;         // on the busiest link of the class

@@ -1,4 +1,4 @@
-// Names issued work and tells an observer when it ran.
+// Names issued work and reports its times to an observer.
 #include "engine/watch.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view host_stream = "host", compute_stream = "compute";
 
-// The parts of a piece of work; all of it as one, if it has none.
+// The parts of a piece of work; if it has none, the whole as one part.
 std::vector<NamedWork::Part> parts_of(const QueuedWork& work, const WorkLabel& label) {
   if (label.parts != nullptr && !label.parts->empty()) return *label.parts;
   return {{label.name, work}};

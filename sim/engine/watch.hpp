@@ -1,5 +1,5 @@
-// Between the streams of a rank group and an observer: which lanes are watched, and what of their
-// movements is told. Exists only where somebody listens.
+// Reports the streams of a rank group to an observer, for the lanes that it watches. Exists only if
+// there is an observer. Private to the engine.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-// What a piece of issued work is called: by its parts, or by one name for all of it. `number`: of
-// the host's first part; null parts = one.
+// The name of a piece of issued work: the names of its parts, or one name for all of it. `number`:
+// of the host's first part; null parts = one.
 struct WorkLabel {
   std::string_view name;
   const std::vector<NamedWork::Part>* parts = nullptr;
   Observer::Number number = 0;
 };
 
-// What a stream did with the parts of a piece of work.
+// The timing of a work's parts on a stream.
 struct PartsDone {
   const std::vector<NamedWork::Part>& parts;
   const std::vector<double>& seconds;  // in which each kept it busy
@@ -29,14 +29,14 @@ struct PartsDone {
   double start = 0, end = 0;
   Observer::Number launch = 0;  // of the host's first part; 0 = no host
 };
-// The rule of QueuedWork part by part says where the stream stood still; `end`, which follows from
-// the whole, how long.
+// Applies the rule of QueuedWork part by part to find where the stream stood still; `end`, known
+// from the whole, gives the duration.
 void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
                 const PartsDone& done);
 
 class Watch {
  public:
-  // Null when nobody listens to any lane. `one_thread`: there is no host beside the compute stream.
+  // Null if the observer watches no lane. `one_thread`: there is no host beside the compute stream.
   static std::unique_ptr<Watch> make(Observer* observer, const RankGroupSpec& spec);
 
   Observer& observer() const { return observer_; }
@@ -52,7 +52,7 @@ class Watch {
 
   // --- the compute stream: where its lanes are before an item is worked out, then what it was
   void remember(const std::vector<double>& positions);
-  // `pace`: what slowed the work down; null = nothing.
+  // `pace`: the cause that slowed the work down; null = none.
   void computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
                 const std::vector<double>& factors, const HostClock& host,
                 const std::vector<double>& positions, Interference* pace);

@@ -1,4 +1,4 @@
-// Keeps windows of collectives by group, and drops those that are over.
+// Keeps windows of collectives by group, and drops finished ones.
 #include "engine/windows.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// When the collectives of a communicator ran, by group of lanes.
+// Start and end times of a communicator's collectives, by group of lanes. Used to divide gaps and
+// to slow down compute.
 #pragma once
 
 #include <cassert>
@@ -12,7 +13,7 @@
 
 namespace lockstep {
 
-// When a collective ran. Seconds.
+// Start and end of a collective in seconds.
 struct Window {
   double start = 0;
   double end = never;  // not known yet
@@ -61,7 +62,7 @@ class CollectiveWindows {
 
   // Adds the windows of the next collective. Returns its number.
   std::size_t add(Collective collective);
-  // Drops collectives that ended by `time` in every group, but for the last one.
+  // Drops collectives that ended by `time` in every group, except the last one.
   void forget(double time);
 
  private:

@@ -16,9 +16,10 @@ struct World::Impl {
         network(options.network, *executor),
         observer(options.observer) {}
 
-  ~Impl() { executor.reset(); }  // programs leave while what they use is there
+  ~Impl() { executor.reset(); }  // programs end before the objects that they use
 
-  // What serves the others goes on until the last spawned program is over, however it ends.
+  // When the last spawned program ends, even by an exception, the background programs and the
+  // groups are told to end.
   struct Leave {
     void operator()(Impl* world) const {
       if (--world->programs > 0) return;

@@ -29,7 +29,7 @@ struct WorldOptions {
   // SimGrid once per process, ever: callers that simulate several points on it fork one child per
   // point BEFORE. automatic = the loop.
   Engine engine = Engine::automatic;
-  Observer* observer = nullptr;  // hears of everything; null = nobody listens
+  Observer* observer = nullptr;  // gets all events; null = none
 };
 
 class World {
@@ -39,27 +39,29 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // `count` equal links of class `link_class` ("NVLink", "NIC", ...: the classes of the traffic
-  // report), each of so many bytes/s one way, that always carry the same traffic.
+  // Adds `count` equal links that always carry the same traffic, each of `bytes_per_second` one
+  // way. `link_class` ("NVLink", "NIC", ...) is a class of the traffic report.
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
-  // Whether transfers may meet on the link, as they may unless this says that one communicator has
-  // all of them. Where none can meet, they are worked out ahead of time.
+  // Declares whether transfers may meet on the link; the default is that they may. Pass false if
+  // one communicator carries all transfers over the link: they are then computed in advance.
   void meet(LinkId link, bool may);
-  // Its capacity will be set during the run: no transfer over it is worked out ahead of time.
+  // Declares that the link's capacity changes during the run; no transfer over it is computed in
+  // advance.
   void varies(LinkId link);
-  // From now on; transfers under way feel it.
+  // Takes effect at once, also for transfers under way.
   void set_capacity(LinkId link, double bytes_per_second);
   RankGroup& add_ranks(RankGroupSpec spec);
-  // Messages from every lane of `from` to the same lane of `to`, which has as many.
+  // Messages from every lane of `from` to the same lane of `to`. Both must have the same number of
+  // lanes.
   Channel& add_channel(const std::string& name, RankGroup& from, RankGroup& to);
 
-  // Programs begin at `at`, or now if that has passed.
+  // The program begins at `at`, or at once if `at` has passed.
   ProgramId spawn(const std::string& name, Program program, double at = 0);
-  // Of what goes on beside them: nobody waits for it. It must end when over() rings.
+  // A background program that run() does not wait for. It must end when over() rings.
   void spawn_beside(const std::string& name, Program program);
   Bell& over();  // rings when every spawned program has returned
-  // Runs until every spawned program has returned, and what they started is done. An exception
+  // Runs until every spawned program has returned and all issued work is complete. An exception
   // thrown by a program leaves run(). Programs that can never go on throw std::logic_error.
   void run();
 

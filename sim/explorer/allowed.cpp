@@ -1,4 +1,4 @@
-// Which settings a question of the explorer may make.
+// The settings that a question of the explorer may make.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -62,7 +62,7 @@ Json names_of_enum() {
   return names;
 }
 
-// How long the run is, and in what that is counted; "" = not said.
+// The length of the run and its unit; "" = not stated.
 Json dataset_of(const DatasetSpec& dataset) {
   const std::array<std::pair<const char*, double>, 4> ways{{{"samples", dataset.samples},
                                                             {"tokens", dataset.tokens},

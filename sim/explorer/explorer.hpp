@@ -1,5 +1,6 @@
-// Questions of the explorer's page and their answers: a scenario, changed by the page's controls. Each change
-// is a setting as `run --set` takes it, so that a command line says the same.
+// Questions of the explorer's page and their answers: a scenario, changed by the page's controls.
+// `lockstep explore` makes an Explorer and calls serve(). Each change is a setting as `run --set`
+// takes it, so that a command line gives the same answer.
 #pragma once
 
 #include <functional>
@@ -18,17 +19,17 @@ struct ExplorerReply {
 class Explorer {
  public:
   // `file`: the scenario to begin with; "" = the first shipped one. `workers`: child processes at a
-  // time, 0 = one per core. Throws ConfigError when the file is no scenario.
+  // time, 0 = one per core. Throws ConfigError if the file is no scenario.
   Explorer(std::string file, int workers);
 
-  // {scenarios, start, models, platforms, precisions, optimizers, strategies}: what the controls offer.
-  // A model is {name, reads}: tokens or images.
+  // {scenarios, start, models, platforms, precisions, optimizers, strategies}: the options of the
+  // controls. A model is {name, reads}: tokens or images.
   std::string choices() const;
 
-  // `question`: {"scenario": FILE, "settings": ["gpus=1,2", ...]}. Only files that choices() names,
-  // and settings that the controls make. The answer: {data, form, yaml, command, seconds} with report_json() as data, or
-  // {errors: [{field, message, hint}]}. A scenario's `convergence` is not trained. `progress` hears how
-  // far the simulations are.
+  // `question`: {"scenario": FILE, "settings": ["gpus=1,2", ...]}. Only files of choices() and
+  // settings that the controls make are allowed. The answer: {data, form, yaml, command, seconds}
+  // with report_json() as data, or {errors: [{field, message, hint}]}. A scenario's `convergence`
+  // is not trained. `progress` is called with the state of the simulations.
   ExplorerReply answer(const std::string& question,
                        const std::function<void(const RunProgress&)>& progress = {}) const;
 
@@ -38,9 +39,10 @@ class Explorer {
   int workers_;
 };
 
-// HTTP on this machine's loopback interface. Answers until the process is told to end (Ctrl-C, SIGTERM: exit code 0). Each
-// question is a child process, which ends when the connection that asked is closed. `port` 0 takes any
-// that is free; `ready` hears which. Throws OutputError when the port cannot be had.
+// HTTP on this machine's loopback interface. Answers until the process is ended (Ctrl-C, SIGTERM:
+// exit code 0). Each question runs in a child process, which ends when its connection is closed.
+// `port` 0 takes any free port; `ready` is called with the port. Throws OutputError if the port is
+// not available.
 [[noreturn]] void serve(const Explorer& explorer, int port, const std::function<void(int)>& ready);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
-// Which request gets what: the page and its files, what the controls offer, how far a question is. Requests that
-// come by another name or from another page are refused, so that no page of the web can ask through
-// the user's browser (DNS rebinding, cross-site requests).
+// The reply to each HTTP request: the page and its files, the options of the controls, the progress
+// of a question. Call reply_to() before a request is treated as a question. Requests with another
+// host name or from another page are refused, so that no page of the web can ask through the user's
+// browser (DNS rebinding, cross-site requests).
 #pragma once
 
 #include <map>
@@ -28,18 +29,18 @@ struct PageReply {
 // Headers of every reply.
 extern const char* const content_security_policy;
 
-// How far each question on its way is, as JSON, by what its page calls it.
+// Progress of each running question as JSON, by the page's id of the question.
 using Progress = std::map<std::string, std::string>;
 
 // The scenario's own values of `model` and `platform`, which may be files of the user's.
 struct OwnFiles {
   std::string model, platform;
 };
-// Which settings a question may make: none that names a file which the page was not offered. Throws
-// ConfigError about the first one that is not allowed.
+// Throws ConfigError about the first setting that a question must not make: one that names a file
+// which the page did not offer.
 void check_allowed(const std::vector<std::string>& settings, const OwnFiles& own);
 
-// Nothing: the body is a question, which is to be simulated.
+// Returns nothing if the body is a question that must be simulated.
 std::optional<PageReply> reply_to(const PageRequest& request, const Explorer& explorer,
                                   const Progress& progress, int port);
 

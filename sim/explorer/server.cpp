@@ -118,7 +118,7 @@ class RunningQuestion {
   pid_t pid_ = -1;
 };
 
-// A closed connection ends the question: nobody waits for the answer any more.
+// A closed connection ends the question: its answer is no longer wanted.
 void end_with_connection(tcp::socket& socket, const std::shared_ptr<RunningQuestion>& question) {
   socket.async_wait(tcp::socket::wait_read, [&socket, question](const beast::error_code& error) {
     if (error || question->ended()) return;  // answered: the socket may be gone

@@ -73,8 +73,8 @@ void Failures::enters(int node, double now) {
 void Failures::draw(Failing component, int number, double now) {
   const double speed = speed_of(component, speeds_);
   if (speed <= 0) return;
-  // Units share the 32 bits of a key's rank, four kinds of them; runs have the event, beyond those of
-  // stragglers, and there is room for more kinds.
+  // Units share the 32 bits of a key's rank, four kinds of them; runs have the event, beyond those
+  // of stragglers, and there is room for more kinds.
   const auto kind = static_cast<std::uint32_t>(component);
   const auto unit = ((kind & 3U) << 30) + static_cast<std::uint32_t>(number);
   const DrawKey key{seed_, unit, drawn_[{component, number}]++, ((1 + kind / 4) << 16) + run_};

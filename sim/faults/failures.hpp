@@ -1,4 +1,4 @@
-// When what fails: an endless stream of failures, by rate and at given times.
+// An endless stream of failures, by rate and at given times. Used by the player of a long run.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace lockstep {
 
 enum class Failing { node, server, job, worker, link, leaves, joins, slows };
 
-// Failures per second of one of each; a node's include those of its GPUs. `workers` are those of one
-// node together.
+// Failures per second of a single unit; a node's rate includes its GPUs. `workers`: rate of all
+// workers of one node together.
 struct FailureSpeeds {
   double node = 0, server = 0, job = 0, workers = 0, link = 0;
   double slows = 0;  // how often a node becomes slow
@@ -26,11 +26,12 @@ struct FailureEvent {
   int number = 0;  // which server; of all others but the job which node
 };
 
-// At given times, the earliest first.
+// Failures at given times, the earliest first.
 std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given);
 
-// Only nodes in use fail, their workers and links: after enters() and until leaves(). Draws are keyed
-// by (seed, run, unit, the unit's how-manieth), so that none depends on what else happens.
+// Only nodes in use fail, with their workers and links: after enters() and until leaves(). Draws
+// are keyed by (seed, run, unit, number of the unit's failure), so that no draw depends on other
+// events.
 class Failures {
  public:
   Failures(const FailureSpeeds& speeds, int servers, const std::vector<ScheduledFailure>& given,

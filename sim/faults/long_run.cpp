@@ -257,7 +257,8 @@ double LongRun::failure_free_seconds() const {
   if (std::isinf(steps_between_checkpoints)) return training;
   const double count = std::max(0.0, std::ceil(steps / steps_between_checkpoints) - 1);
   if (!copy_seconds) return training + count * write_seconds;
-  // The time that a write leaves beside it; a stretch of work is over before the write at most once.
+  // The time that a write leaves beside it; a stretch of work is over before the write at most
+  // once.
   const auto beside = [&](double work) {
     return std::min(work / speed_while_writing, work + (1 - speed_while_writing) * write_seconds);
   };

@@ -1,5 +1,5 @@
-// A training run of days, event by event: training, checkpoints, failures, restarts. What a step
-// takes comes from its simulation.
+// A training run of days, event by event: training, checkpoints, failures, restarts. Use it for
+// scenarios with `faults`. The step time comes from the simulation of a step.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace lockstep {
 
-// Copies of the state in the memory of hosts, each of which holds its own share and those of the others
-// in its group (Wang et al., "Gemini: Fast Failure Recovery in Distributed Training with In-Memory
-// Checkpoints", SOSP 2023). They are sent in the time in which the network is idle.
+// Copies of the state in the memory of hosts. Each host holds its own share and the shares of the
+// others in its group (Wang et al., "Gemini: Fast Failure Recovery in Distributed Training with
+// In-Memory Checkpoints", SOSP 2023). The copies are sent while the network is idle.
 struct MemoryCopies {
   int copies = 0;  // hosts that hold each share, its own among them; 0 = none
   double steps_between = std::numeric_limits<double>::infinity();
@@ -26,22 +26,23 @@ struct MemoryCopies {
 
 struct LongRun {
   double steps = 0;  // of all nodes
-  // By the number of nodes that take part, in steps of all nodes; 0 = too few. The last is of all.
+  // Steps of all nodes per second, by number of participating nodes; 0 = too few nodes. The last
+  // entry is for all nodes.
   std::vector<double> steps_per_second;
-  // A lost node stops nobody, and nothing is lost with it; one that comes back joins at once.
+  // A lost node stops no other node and loses no work; a returning node joins at once.
   bool independent_workers = false;
   double write_seconds = 0, read_seconds = 0;  // a checkpoint in storage
-  // Training stands still while the state is copied to the hosts' memory, and goes on while that is
-  // written; absent = it stands still for the write.
+  // Seconds that training stands still while the state is copied to the hosts' memory; the write to
+  // storage then runs beside training. Absent = training stands still for the whole write.
   std::optional<double> copy_seconds;
-  double speed_while_writing = 1;        // of what it is else; above 0
+  double speed_while_writing = 1;        // relative to the normal speed; above 0
   double steps_between_checkpoints = 0;  // infinity = none
   MemoryCopies memory;
-  // Nodes of a replica that fails and comes back alone, while the others go on (Salpekar et al.,
-  // "Training LLMs with Fault Tolerant HSDP on 100,000 GPUs", 2026); 0 = there are none.
+  // Nodes of a replica that fails and returns while the others continue (Salpekar et al., "Training
+  // LLMs with Fault Tolerant HSDP on 100,000 GPUs", 2026); 0 = no replicas.
   int replica_nodes = 0;
   double catch_up_seconds = 0;      // of one that is back, to fetch the state from another
-  double speed_with_slow_node = 1;  // of what it is else
+  double speed_with_slow_node = 1;  // relative to the normal speed
   int state_nodes = 0;  // workers' nodes that keep the state: their loss does stop the others
   int servers = 0;      // on hosts of their own
   int workers_per_node = 1;
@@ -49,7 +50,7 @@ struct LongRun {
   FailureSpeeds speeds;
   Faults faults;
 
-  // Whether a lost node, its replica with it, comes back without the others.
+  // Whether a lost node, with its replica, returns without the others.
   bool nodes_come_back_alone() const { return independent_workers || replica_nodes > 0; }
   int workers_of(int node) const;
   double workers_of_a_node() const;  // on average
@@ -57,7 +58,7 @@ struct LongRun {
   double failure_free_seconds() const;  // checkpoints included
 };
 
-// Where the time went; the five add up to `seconds`.
+// The parts of the run's time; the five add up to `seconds`.
 struct LongRunResult {
   bool finished = false;  // within `most_times` of failure_free_seconds()
   double seconds = 0;
@@ -72,19 +73,20 @@ struct LongRunResult {
   int evictions = 0;
   int memory_restarts = 0;  // that read the state from hosts' memory
   double node_seconds = 0;  // of nodes that take part, over all the time
-  double away_seconds = 0;  // of GPUs whose nodes have left or have not joined yet
+  double away_seconds = 0;  // of GPUs on nodes that have left or have not joined yet
 };
 inline constexpr double most_times = 100;
 
 // `run`: number of the repetition.
 LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
 
-// Seconds of work between two checkpoints that end the run soonest, to higher order (Daly, "A higher
-// order estimate of the optimum checkpoint interval for restart dumps", 2006; its first term is
-// Young's sqrt(2 write M), 1974). No failures (infinity) = no checkpoints (infinity).
+// Seconds of work between two checkpoints that minimise the run's time, to higher order (Daly, "A
+// higher order estimate of the optimum checkpoint interval for restart dumps", 2006; its first term
+// is Young's sqrt(2 write M), 1974). No failures (infinity) = no checkpoints (infinity).
 double best_checkpoint_period(double write_seconds, double mean_time_between_failures);
 
-// Plays plan.faults.runs runs, and more as plan.faults.until asks for. The figures of checkpoints and the price are left to the caller.
+// Plays plan.faults.runs runs, and more as plan.faults.until asks for. The figures of checkpoints
+// and the price are left to the caller.
 RunWithFailures play_all(const LongRun& plan, std::uint64_t seed);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What a user can say about failures in a long run, and about the checkpoints that answer them.
+// Options of failures in a long run, and of checkpoints. Parsers, schema and the long run use them.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace lockstep {
 
-// Of one of each; absent = never fails. Exponentially distributed, independent of each other.
+// Failure rates of a single unit; absent = never fails. Times between failures are exponentially
+// distributed and independent.
 struct FailureRates {
   std::optional<double> gpu, node, server, job, worker, link;
 };
@@ -36,14 +37,14 @@ struct EnumNames<Recovery> {
   static constexpr std::array names{"restart", "elastic", "replicas"};
 };
 
-// Nodes that become slow without failing, and stay so until they are replaced.
+// Nodes that become slow without failing, and stay slow until they are replaced.
 struct Degraded {
   std::optional<double> mean_seconds;  // of one node; absent = only at given times
   double factor = 1.5;
   std::optional<double> evict_after_seconds;  // absent = never
 };
 
-// Repetitions until the mean finish is known well enough.
+// Repeats the run until the mean finish is known precisely enough.
 struct Until {
   double interval = 0.01;  // half of the 95 % interval of the mean, over the mean
   int runs = 1000;         // at most

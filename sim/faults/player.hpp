@@ -1,4 +1,5 @@
-// Plays one long run: state and rules of its nodes, replicas, checkpoints and restarts.
+// Plays one long run: state and rules of its nodes, replicas, checkpoints and restarts. Part of
+// long_run.cpp's implementation; call play() instead.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace lockstep {
 
-// How a while ended: in time, with other nodes or another speed, or with a stop of the whole job.
+// The end of a period: its time is over, nodes or speed changed, or the whole job stopped.
 enum class End { over, changed, stopped };
 
 class Player {
@@ -34,8 +35,8 @@ class Player {
     bool hot = false;      // the program runs on it before it enters
     bool evicted = false;  // it leaves for being slow
   };
-  // A node, worker or replica that comes back, or the moment at which a slow node is to leave. All but
-  // nodes are void where their generation is over.
+  // A scheduled event: a node, worker or replica comes back, or a slow node is to leave. Events
+  // other than `node` are void if their generation is over.
   enum class Coming { node, worker, replica, eviction };
   struct Return {
     double time;
@@ -56,38 +57,40 @@ class Player {
 
   // Steps per second.
   double speed() const;
-  // A part of a node's workers counts as that part of the way to one node fewer; all nodes count alike.
+  // The loss of a part of a node's workers counts as the same part of the loss of a node; all nodes
+  // count alike.
   double speed_of_those_there() const;
-  // One slow node slows all that keep step, and more of them no more.
+  // One slow node slows all synchronous nodes; further slow nodes change nothing.
   double share_with_slow_nodes() const;
   double restart_seconds(bool hot) const;
 
-  // Time. pass() gives it to `account`, until it is over or something happens to the job.
+  // Time. pass() adds it to `account`, until it is over or an event affects the job.
   End pass(double seconds, double& account);
   double return_seconds() const;  // infinity = nothing comes back
   double next_seconds() { return std::min(failures_.next_seconds(), return_seconds()); }
   End happen() { return return_seconds() <= next_seconds() ? comes_back() : fails(); }
-  // Whether nothing stops the job meanwhile: while it is down, while it stands still for checkpoints.
+  // Whether no event stops the job during a pause: while it is down or stands still for
+  // checkpoints.
   bool quiet(double seconds);
   bool stand_still(double seconds);
-  // False: nobody will come (in time).
+  // Returns false if no node will come (in time).
   template <class Condition>
   bool wait_until(Condition met);
   bool wait_for_nodes();
 
-  // Nodes. Those that join before they leave are not there at the beginning.
+  // Nodes. Nodes that join before they leave are absent at the beginning.
   void expect_those_who_join();
   void set_away(int node, bool away);
   void enter(int node);
   void take_out(int node);
   void take_idle();
   void expect(int node, double seconds);
-  // A spare node joins those who go on meanwhile.
+  // A spare node joins the nodes that continue meanwhile.
   void call_spare(double seconds);
-  // The state lies on the first nodes there are.
+  // The state is placed on the first available nodes.
   void place_state();
   void restart_replica(int replica, double seconds);
-  // Nodes of replicas that lack others make whole ones together.
+  // Nodes of incomplete replicas form complete ones.
   void gather_replicas();
   void all_workers_restart();
 
@@ -98,27 +101,29 @@ class Player {
   End worker_fails(int node);
   End node_fails(int node, bool link);
   End fails_alone(int replica);
-  // A replica stops: the others stand still until they have noticed and go on without it.
+  // A replica stops: the others stand still until they have noticed, and continue without it.
   End stops(int replica, double detection_seconds);
-  // A node leaves with notice: where others would stop, everything is saved before.
+  // A node leaves with notice: if others would stop, everything is saved before.
   End leaves(int node);
   End go_away(int node);
   End joins(int node);
   End becomes_slow(int node);
-  // Slow nodes leave whose time is over, where another takes their place or the others go on without.
+  // Slow nodes leave at the end of their time, if another node replaces them or the others continue
+  // without them.
   End evict();
 
-  // Training, until the next checkpoint, the end, or something happens; at most until a write beside it
-  // is over, from where on the speed is another.
+  // Trains until the next checkpoint, the end, or an event; at most until a concurrent write ends,
+  // because the speed changes then.
   End work();
-  // The next one waits for the one before to be complete. False, here and below: the job cannot go on.
+  // Waits until the previous checkpoint is complete. Here and below, false means that the job
+  // cannot continue.
   bool checkpoint();
-  // The job goes back to what is kept. A failure on the way starts it again.
+  // The job returns to the latest saved state. A failure meanwhile starts the recovery anew.
   bool recover();
-  // All begin together; false: something stopped them.
+  // All nodes begin together; false: an event stopped them.
   bool restart_all(double reading_seconds);
-  // Everything is saved before nodes leave that somebody would miss, or join those who keep step; those
-  // that are there go on.
+  // Saves everything before nodes leave that others need, or nodes join a synchronous job; the
+  // present nodes continue.
   bool hand_over();
 
   const LongRun& plan_;
@@ -130,7 +135,7 @@ class Player {
   Progress progress_;
   std::set<int> state_nodes_;
   std::set<int> leaving_;         // as soon as everything is saved
-  std::set<int> slow_, overdue_;  // of nodes in use; those whose time to be evicted has come
+  std::set<int> slow_, overdue_;  // slow nodes in use; slow nodes that are due to be evicted
   std::vector<int> free_places_;
   bool regroups_ = false;  // nodes have joined that take part as soon as everything is saved
   bool cold_ = false;      // processes of nodes in use do not run

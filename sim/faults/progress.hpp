@@ -1,5 +1,5 @@
-// The progress of a run, and what outlasts a failure: checkpoints in storage and copies in the
-// memory of hosts.
+// The progress of a run, and its saved states: checkpoints in storage and copies in the memory of
+// hosts. Used by the player of a long run.
 #pragma once
 
 #include <limits>
@@ -15,8 +15,8 @@ struct Mark {
   double seconds = 0;  // of training that they took
 };
 
-// One kind of checkpoint: how long training stands still for it, and how long it is written beside
-// training after that. One is written at a time.
+// One kind of checkpoint: seconds that training stands still for it, and seconds of the write
+// beside training after that. One checkpoint is written at a time.
 struct Checkpointing {
   double steps_between = std::numeric_limits<double>::infinity();  // infinity = none
   double stall_seconds = 0;
@@ -32,7 +32,7 @@ struct Checkpointing {
     completes = now + beside_seconds;
   }
   void abandon() { completes = std::numeric_limits<double>::infinity(); }
-  // Whether one has become complete.
+  // Completes a checkpoint whose write has ended; returns whether there was one.
   bool settle(double now);
 };
 
@@ -43,30 +43,31 @@ class Progress {
   const Mark& done() const { return done_; }
   const Checkpointing& storage() const { return storage_; }
 
-  // From now on it trains at so many steps per second; 0 = it does not.
+  // From `now` on training makes `pace` steps per second; 0 = it stands still.
   void goes_on_at(double pace, double now);
-  // Notes what is done and complete by now. Copies in memory begin by themselves, each when it is due
-  // and the one before is complete.
+  // Updates progress and complete checkpoints to `now`. A copy in memory begins by itself when it
+  // is due and the previous one is complete.
   void reach(double now);
-  // It has reached a step, to the last bit.
+  // Sets the progress to an exact number of steps.
   void arrives_at(double steps) { done_.steps = steps; }
-  // A checkpoint of this moment begins where it is written beside training; else it is complete.
+  // Begins a checkpoint of the present state; it is complete at once unless it is written beside
+  // training.
   void begins_to_store(double now);
-  // Everything is in storage, whatever else was being written.
+  // Everything is in storage, also states that were being written.
   void saved();
   // The host of a place has lost its memory.
   void loses_host(int place, double now);
-  // After a failure: back to what is kept. Seconds of training that are lost.
+  // After a failure: returns to the latest saved state. Returns the lost seconds of training.
   double go_back(double now);
   // Whether a restart reads from memory; it takes reading_seconds().
   bool reads_memory() const { return memory_holds_ && memory_.kept.steps >= storage_.kept.steps; }
   double reading_seconds() const;
-  // Such a restart is over: every host holds its copies.
+  // A restart from memory is complete: every host holds its copies.
   void restarted();
 
  private:
   const LongRun& plan_;
-  // Copies that have begun since `from`, which was at `then`.
+  // Starts the copies that were due since `from`, the progress at time `then`.
   void copy(const Mark& from, double then);
   void completes_copy(double now);
 
@@ -76,7 +77,7 @@ class Progress {
   double now_ = 0;
   Checkpointing storage_, memory_;
   bool memory_holds_ = false;  // for every share of memory_.kept some host has it
-  // Hosts of each group that were lost since then: a group are the hosts that hold the same shares.
+  // Number of hosts lost since then, by group; a group is the hosts that hold the same shares.
   std::vector<int> lost_hosts_;
 };
 

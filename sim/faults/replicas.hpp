@@ -1,4 +1,5 @@
-// Replicas of a job that fail and come back alone: which of them have all their nodes, and which train.
+// Replicas of a job that fail and return by themselves: which replicas have all their nodes, and
+// which train. Used by the player of a long run.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@ namespace lockstep {
 
 class Replicas {
  public:
-  // Each has so many consecutive places; 0 = the job has no replicas of that kind.
+  // Each replica has `nodes_each` consecutive places; 0 = the job has no replicas.
   Replicas(int places, int nodes_each);
 
   bool any() const { return nodes_each_ > 0; }
@@ -15,12 +16,12 @@ class Replicas {
   int training_nodes() const { return training_ * nodes_each_; }
   bool trains(int replica) const { return at(replica).trains; }
   bool is_whole(int replica) const { return at(replica).nodes == nodes_each_; }
-  // How often it was stopped: what was to bring it back before is void.
+  // How often the replica was stopped; scheduled returns of earlier generations are void.
   int generation(int replica) const { return at(replica).generation; }
 
   void node_enters(int place) { ++at(of(place)).nodes; }
   void node_leaves(int place) { --at(of(place)).nodes; }
-  // Whether it trained until then.
+  // Returns whether the replica was training.
   bool stop(int replica);
   void start(int replica);
   void stop_all();

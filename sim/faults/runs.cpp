@@ -1,4 +1,4 @@
-// Plays many runs, one seed each, and adds up what became of them.
+// Plays many runs, one seed each, and sums up their outcomes.
 #include <cmath>
 
 #include "core/random.hpp"

@@ -1,5 +1,5 @@
-// The layers of a trace beside what the device model says of them: a check of the model on a
-// training step that somebody recorded (docs/import.md, "Against the model").
+// Compares the layers of a trace with the device model's prediction of them. Used by `import-trace`
+// to check the model on a recorded training step (docs/import.md, "Against the model").
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ struct ComparedLayers {
   std::optional<DeviceTimes> backward{};  // absent where the trace has none
 };
 
-// By kind, the longest first, or layer by layer in the order of the step; then all together.
-// `measured` has the layers of `step`. Layers that take no time on the device are left out.
+// Rows by kind, the longest first, or layer by layer in the order of the step; then the total.
+// `measured` must have the layers of `step`. Layers that take no time on the device are left out.
 std::vector<ComparedLayers> compare_layers(const ProfileBatch& measured, const TrainingStep& step,
                                            const Device& device, ComparedBy by);
 

@@ -1,5 +1,6 @@
-// Typed access to the fields of a JSON map of which only some are known, as Hugging Face's
-// config.json is. Reads it as YAML, of which JSON is a part, so that every mistake has its place.
+// Typed access to the known fields of a JSON map, such as Hugging Face's config.json. Use it for
+// foreign files whose other fields are ignored. JSON is read as YAML, of which it is a part, so
+// that every mistake has its place.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace lockstep {
 
-// Collects mistakes, and throws them in finish(); until then the fallback stands in. A field that is
-// null counts as absent, as in Python.
+// Collects mistakes, and throws them in finish(); until then a wrong field has its fallback value.
+// A field that is null counts as absent, as in Python.
 class ConfigFields {
  public:
   explicit ConfigFields(Node root);

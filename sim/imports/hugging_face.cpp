@@ -48,8 +48,8 @@ void must_divide(ConfigFields& config, const std::string& name, std::int64_t par
 // (transformers, loss/loss_utils.py, ForCausalLMLoss).
 constexpr std::pair<const char*, std::int64_t> upcast_loss{"upcast_loss", 1};
 
-// Rotary positions know no longest sequence: what a model may be asked is seldom what it is trained
-// with.
+// Rotary positions have no longest sequence: a model is seldom trained with the longest sequence
+// that it accepts.
 std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   constexpr std::int64_t usual = 4096;
   const std::int64_t longest = config.size("max_position_embeddings");
@@ -63,7 +63,7 @@ std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   return usual;
 }
 
-// What decoders with rotary positions and grouped-query attention have in common.
+// The common fields of decoders with rotary positions and grouped-query attention.
 void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                   std::optional<std::int64_t> usual_head_size = {}) {
   const std::int64_t hidden = config.size("hidden_size");

@@ -1,4 +1,5 @@
-// Models from the config.json of Hugging Face's transformers: settings of a shipped family.
+// Models from the config.json of Hugging Face's transformers, as settings of a shipped family. Used
+// by `import-model` and by imported configs.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,12 @@ struct ImportedModel {
   std::int64_t trained_parameters = 0;    // of the base with these settings
 };
 
-// Reads the documented fields of LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config,
-// Phi3Config, Gemma2Config, Gemma3TextConfig, GPT2Config, BertConfig and ViTConfig (transformers,
-// src/transformers/models/*/configuration_*.py) with their defaults, except that sizes must be there,
-// and refuses values that change the network in a way the model format cannot say. Throws ConfigError,
-// also where the model cannot be built, or has not exactly `published` parameters.
+// Reads the documented fields of LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config,
+// Qwen3Config, Phi3Config, Gemma2Config, Gemma3TextConfig, GPT2Config, BertConfig and ViTConfig
+// (transformers, src/transformers/models/*/configuration_*.py) with their defaults, except that
+// sizes must be there, and refuses values that change the network in a way the model format cannot
+// say. Throws ConfigError, also where the model cannot be built, or has not exactly `published`
+// parameters.
 ImportedModel import_hugging_face(const std::string& file,
                                   std::optional<std::int64_t> published = {});
 

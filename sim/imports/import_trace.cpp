@@ -31,7 +31,8 @@ int operators(const std::vector<Kernel>& kernels) {
 
 // Host seconds per operator, one value per layer visited. On a GPU the host runs ahead: from one
 // layer's first operator to the next one's, over the operators the model counts in the layer. On a
-// CPU the operators' own time is the layers' time: what is left are the gaps between operators.
+// CPU the operators' own time is the layers' time, so the host times are the gaps between
+// operators.
 void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep& step,
                 std::vector<Kernel> Layer::*kernels, bool on_gpu, std::vector<double>& times) {
   for (std::size_t i = 0; i + 1 < visits.size(); ++i) {
@@ -41,7 +42,8 @@ void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep
   }
 }
 
-// What the profiler calls the step function, "Optimizer.step#SGD.step", and the operators in it.
+// The optimizer, from the profiler's name of the step function, "Optimizer.step#SGD.step", and the
+// operators in it.
 std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const TrainingStep& step,
                                              std::vector<std::string>& notes) {
   if (traced.optimizer_event == nullptr) {

@@ -1,4 +1,5 @@
-// A profile from a PyTorch profiler trace of training steps (docs/import.md).
+// Makes a profile from a PyTorch profiler trace of training steps (docs/import.md). Used by
+// `import-trace`.
 #pragma once
 
 #include <string>
@@ -25,9 +26,9 @@ struct TraceImport {
 // A profile that leaves out more than this share of the time would be of no use.
 inline constexpr double least_attributed = 0.8;
 
-// Of a forward pass alone (`parts`) the profile has no backward times, noise or host times of a
-// backward pass, and no optimizer. Throws ConfigError: see read_trace, find_steps and match_layers;
-// and when less than least_attributed of the time belongs to layers and optimizer.
+// A trace of a forward pass alone (`parts`) yields no backward times, no noise or host times of a
+// backward pass, and no optimizer. Throws ConfigError as read_trace, find_steps and match_layers
+// do; also if less than least_attributed of the time belongs to layers and optimizer.
 TraceImport import_trace(const std::string& path, const TrainingStep& step,
                          const TraceParts& parts = {});
 

@@ -1,6 +1,6 @@
-// Reads what nccl-tests wrote (https://github.com/NVIDIA/nccl-tests): the table that every version
-// prints, and the JSON file that `-J FILE` writes since 2.16. The time of a size is the
-// out-of-place column; the in-place one is read only to see whether its results were wrong.
+// Reads output of nccl-tests (https://github.com/NVIDIA/nccl-tests): the table that every version
+// prints, and the JSON file that `-J FILE` writes since 2.16. Used by `import-collectives`. The
+// time of a size is the out-of-place column; the in-place column is read only for wrong results.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A PyTorch profiler trace (Kineto's Chrome trace, torch.profiler's export_chrome_trace): its events, cut
-// into training steps, and matched with the layers of a model.
+// A PyTorch profiler trace (Kineto's Chrome trace, torch.profiler's export_chrome_trace). Read it,
+// cut it into training steps, and match these with the layers of a model, in this order.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ struct Trace {
   double base_nanoseconds = 0;     // Unix time of the clock's zero; 0 in traces before PyTorch 2.2
 };
 
-// Reads what an import needs without holding the whole document: traces of large models have hundreds
-// of megabytes. Throws ConfigError: no JSON (located where it breaks off), or no Kineto trace.
+// Reads the needed events without holding the whole document: traces of large models have hundreds
+// of megabytes. Throws ConfigError if the file is no JSON (located at the error) or no Kineto
+// trace.
 Trace read_trace(const std::string& path);
 
 // The ConfigError for text that stops being JSON at `byte` (counted from 1).
@@ -49,7 +50,7 @@ struct TracedOp {
   double seconds = 0;  // of its GPU kernels; of itself in a trace without kernels
 };
 
-// How the user describes a trace.
+// The user's description of a trace.
 struct TraceParts {
   // Name of the annotation (record_function) around the part that repeats; `*` stands for any text.
   // "" = ProfilerStep#N, or else up to the end of each Optimizer.step.
@@ -77,10 +78,10 @@ struct TracedSteps {
   double launch_seconds = 0;      // median duration of the kernel launches' runtime calls
 };
 
-// Steps are the annotations ProfilerStep#N (prof.step() or a schedule); without them, what ends
-// with each Optimizer.step; or what `parts` names, of annotations inside one another the innermost.
-// Pointers are into `trace`. Throws ConfigError: no step, a step without operators or without a
-// backward pass; with one, if it should be a forward pass alone.
+// Steps are the annotations ProfilerStep#N (prof.step() or a schedule). Without them, each step
+// ends with an Optimizer.step. If `parts` names an annotation, steps are its innermost occurrences.
+// Pointers are into `trace`. Throws ConfigError if there is no step, or a step without operators or
+// without a backward pass. If a forward pass alone is expected, a backward pass is an error.
 TracedSteps find_steps(const Trace& trace, const TraceParts& parts);
 
 struct LayerTimes {

@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// Walks the text and tells how far the parser has come.
+// Walks the text and counts the parser's position.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -141,7 +141,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   bool number(double value) {
     if (depth_ == 1 && top_ == "baseTimeNanoseconds") trace.base_nanoseconds = value;
     if (!events_) return true;
-    // Ids may exceed what a double or an int64 holds ("none" is the largest unsigned number).
+    // Ids may exceed the range of a double or an int64 ("none" is the largest unsigned number).
     const std::int64_t whole =
         value > -1 && value < 9e18 ? static_cast<std::int64_t>(value) : std::int64_t{-1};
     if (depth_ == 3) {

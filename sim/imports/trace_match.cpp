@@ -11,8 +11,8 @@ namespace {
 
 // The operators a kind of layer runs, without "aten::". `sure` ones are run by nothing else;
 // `likely` ones are this layer if it comes next, and else glue between layers. A layer that began
-// with a likely one may go on with those `inside`: attention written out, Hugging Face's gelu_new.
-// A layer of a `needed` kind cannot be without its operator.
+// with a likely operator may continue with operators of `inside`: attention written out, Hugging
+// Face's gelu_new. A layer of a `needed` kind cannot be without its operator.
 struct KindRule {
   const char* kind;
   bool needed;

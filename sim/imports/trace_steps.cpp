@@ -67,7 +67,7 @@ struct TopLevel {
   }
 };
 
-// Seconds of GPU work per top-level operator; what no operator launched is under nullptr.
+// Seconds of GPU work per top-level operator; work that no operator launched is under nullptr.
 struct GpuWork {
   std::unordered_map<const TraceEvent*, double> seconds;
   std::vector<const TraceEvent*> orphans, communication;

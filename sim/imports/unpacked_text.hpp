@@ -1,12 +1,13 @@
-// Files that may be compressed, as PyTorch's tensorboard_trace_handler(use_gzip=True) writes them.
+// Reads files that may be compressed, as PyTorch's tensorboard_trace_handler(use_gzip=True) writes
+// them. Use it for traces and measurements.
 #pragma once
 
 #include <string>
 
 namespace lockstep {
 
-// The whole file; unpacked where it begins as gzip does, whatever its name. Throws ConfigError: it
-// cannot be read, or its compressed data is damaged or breaks off.
+// The whole file, unpacked if it begins as gzip does; the name does not matter. Throws ConfigError
+// if it cannot be read, or its compressed data is damaged or incomplete.
 std::string unpacked_text(const std::string& path);
 
 }  // namespace lockstep

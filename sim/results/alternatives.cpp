@@ -58,7 +58,7 @@ const Prediction& prediction_of(const AlternativesRecord& record, const Alternat
       .record.predictions[static_cast<std::size_t>(row.prediction)];
 }
 
-// The summary's columns are told by all predictions together, and so is what they leave out.
+// All predictions together determine the summary's columns, and the columns that it leaves out.
 ResultRecord joined(const AlternativesRecord& record) {
   ResultRecord all;
   all.predictions = rows_of(record);
@@ -66,7 +66,7 @@ ResultRecord joined(const AlternativesRecord& record) {
   return all;
 }
 
-// The table with what was chosen before it: its rows are those of the order that `has` a row in it.
+// The table with the choices in front; its rows are the rows of the order for which `has` is true.
 Table with_choices(const AlternativesRecord& record, const Table& table, auto has) {
   std::vector<Table::Column> columns{{"row"}};
   for (const Chosen& choice : record.alternatives.front().chosen) {

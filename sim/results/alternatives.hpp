@@ -1,4 +1,5 @@
-// The records of a question's alternatives (scenario/alternatives.hpp) as one answer.
+// The records of a question's alternatives (scenario/alternatives.hpp) as one answer. Used if a
+// scenario lists several values for a field.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ struct AlternativesRecord {
   std::vector<AlternativeRow> order;  // of all predictions, as the table has them
 };
 
-// An alternative that cannot be, and why.
+// An impossible alternative, and the reason.
 struct RefusedAlternative {
   std::vector<Chosen> chosen;
   std::string reason;
@@ -38,17 +39,18 @@ struct RefusedAlternative {
 
 enum class SortKey { none, time, cost, memory, energy, throughput };
 
-// Rows without an answer to the key (no price, no energy) follow those with one, and rows that do not
-// fit into memory come last; else as written. Time is that of the run, or of one sample where the run's
-// length is not known.
+// Rows without a value for the key (no price, no energy) follow rows with one. Rows that do not fit
+// into memory come last; other ties keep the written order. Time is the time of the run, or of one
+// sample if the run's length is not known.
 void sort_rows(AlternativesRecord& record, SortKey key);
 void sort_predictions(ResultRecord& record, SortKey key);
 
-// The predictions of all alternatives, as the table has them.
+// The predictions of all alternatives, in the order of the table.
 std::vector<Prediction> rows_of(const AlternativesRecord& record);
-// Whether all are whole runs, which compare by their time; else that of one sample does.
+// Whether all are whole runs, which compare by their time; otherwise compare by the time of one
+// sample.
 bool whole_runs(const std::vector<Prediction>& predictions);
-// The best that fits and has an answer to the key.
+// The best prediction that fits into memory and has a value for the key.
 std::optional<std::size_t> best_of(const std::vector<Prediction>& predictions, SortKey key);
 // "platform" of "platform", "per_gpu" of "batch.per_gpu".
 std::string heading_of(const Chosen& choice);

@@ -1,4 +1,5 @@
-// Figures as the reports for people print them.
+// Texts of figures in reports for people. Use them in every table and sentence, so that figures
+// look alike.
 #pragma once
 
 #include <fmt/format.h>
@@ -36,7 +37,7 @@ inline std::string gpus_text(int gpus) {
 inline std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
 }
-// Which point of a scenario is meant.
+// The name of a scenario's point.
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }

@@ -1,5 +1,6 @@
 // Execution traces of MLCommons Chakra (schema 0.0.4: et_def.proto): one file a rank, of nodes that
-// depend on each other. Attributes as ASTRA-sim reads them: is_cpu_op, comm_type, comm_size.
+// depend on each other. Use it to export a timeline to ASTRA-sim. Attributes as ASTRA-sim reads
+// them: is_cpu_op, comm_type, comm_size.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct ChakraNode {
   double bytes = 0;        // of communication
 };
 
-// Chakra counts microseconds, in whole numbers; ours are also there as attributes of doubles, by
-// which our own traces come back as they were.
+// Chakra counts whole microseconds. Exact times are also stored as attributes of doubles, so that
+// read_chakra() restores them.
 std::string chakra_bytes(const std::vector<ChakraNode>& nodes);
 
 // In the file's order. Throws ConfigError: no such trace, a collective that is not known, two nodes

@@ -1,5 +1,5 @@
-// The columns of a value with declared fields (fields.hpp), in the order they are declared, those of
-// parts included: for CSV and the rows of a sweep.
+// The columns of a value with declared fields (fields.hpp), in the order of declaration, including
+// fields of parts. Used for CSV and the rows of a sweep.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ struct Cell {
 
 class ColumnCells : public FigureVisitor<ColumnCells> {
  public:
-  // An optional part that is not there has empty cells.
+  // An absent optional part has empty cells.
   template <class T>
   void visit(const Figure& figure, const T& value) {
     if constexpr (figures::is_optional<T>) {

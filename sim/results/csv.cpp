@@ -25,7 +25,7 @@ std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   return std::move(csv.cells);
 }
 
-// The columns are those of predictions; what a real run does not know is an empty cell.
+// The columns of predictions; figures that a real run does not have are empty cells.
 class Rows {
  public:
   Rows() : table_(columns()) {}

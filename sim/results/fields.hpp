@@ -1,7 +1,7 @@
 // ONE declaration per field of a result: its name outside, its column, its meaning. From these come
-// the JSON and CSV renderings, the JSON Schema and its table in the docs, what children send to
-// their parent, and the check that every figure is a number. Like core/fields.hpp, which is for
-// files that people write; figures here are bare numbers in SI units, and their names say the unit.
+// the JSON and CSV renderings, the JSON Schema and its table in the docs, the messages of child
+// processes, and the check that every figure is a number. Like core/fields.hpp, which is for files
+// that people write; figures here are bare numbers in SI units, and their names say the unit.
 //
 //   v.field("samples", r.samples, "Samples of one step.", {.column = "samples"});
 //   v.column("model", r.model);  // of CSV alone
@@ -32,7 +32,7 @@ struct Figure {
   bool may_be_nan = false;    // null in JSON
 };
 
-// Base of the visitors of results: they have visit(figure, value).
+// Base of the visitors of results; they define visit(figure, value).
 template <class Visitor>
 struct FigureVisitor : FieldVisitor<Visitor, Figure> {
   template <class T>
@@ -49,7 +49,7 @@ template <class Visitor, Either<StepSplit> Split>
 void describe(Visitor& v, Split& s) {
   for (const StepPart& part : named_parts) {
     const std::string column = std::string(part.name) + "_s";
-    // Rounding may leave a part a little below nothing: broken_invariant().
+    // Rounding may leave a part slightly below 0: broken_invariant().
     v.field(part.name, s.*part.seconds, part.doc, {.column = column.c_str(), .min = no_minimum});
   }
 }

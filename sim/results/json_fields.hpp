@@ -1,4 +1,5 @@
-// Values with declared fields (fields.hpp) as JSON, and back.
+// Values with declared fields (fields.hpp) as JSON, and back. Use it between processes and for
+// documents of results.
 #pragma once
 
 #include <algorithm>
@@ -81,8 +82,8 @@ nlohmann::ordered_json json_of(const T& value) {
   }
 }
 
-// Every field that JsonWriter wrote, bit for bit. Throws nlohmann::json::exception where the JSON is
-// not of that kind.
+// Reads every field that JsonWriter wrote, bit for bit. Throws nlohmann::json::exception if the
+// JSON has another form.
 template <class T>
 void read_json(const nlohmann::ordered_json& json, T& value);
 

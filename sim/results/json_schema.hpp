@@ -1,4 +1,5 @@
-// The layout of JSON with declared fields (fields.hpp): JSON Schema and a table for docs.
+// The layout of JSON with declared fields (fields.hpp): JSON Schema and a table for docs. Used by
+// `lockstep schema` and the generated docs.
 #pragma once
 
 #include <fmt/format.h>
@@ -106,7 +107,7 @@ class TableWriter : public FigureVisitor<TableWriter> {
 
 }  // namespace schemas
 
-// JSON Schema (draft-07) of what json_of() writes of a T.
+// JSON Schema (draft-07) of the output of json_of() for a T.
 template <class T>
 std::string schema_text(const char* title) {
   nlohmann::ordered_json schema{{"$schema", "http://json-schema.org/draft-07/schema#"},
@@ -115,7 +116,7 @@ std::string schema_text(const char* title) {
   return schema.dump(2) + "\n";
 }
 
-// Its fields, those of parts included, as a Markdown table.
+// The fields of a T, including those of parts, as a Markdown table.
 template <class T>
 std::string field_table() {
   schemas::TableWriter writer("");

@@ -22,7 +22,8 @@ SeedMean mean_share(const std::vector<double>& values) {
   return result;
 }
 
-// Where a straight line between two evaluations meets the target; before the first one there is none.
+// The point at which a straight line between two evaluations meets the target; there is no line
+// before the first evaluation.
 std::optional<double> reaches(const AccuracyCurve& curve, double target) {
   for (std::size_t i = 0; i < curve.size(); ++i) {
     if (curve[i].accuracy < target) continue;

@@ -1,4 +1,5 @@
-// Learning of a run: how it is asked for, and what several seeds of it say together.
+// Learning of a run: its options, and the summary of several seeds. Used by scenarios with
+// `convergence`.
 #pragma once
 
 #include <array>
@@ -31,7 +32,7 @@ struct EnumNames<RateSchedule> {
   static constexpr std::array names{"constant", "cosine", "steps"};
 };
 
-// How the learning rate follows the number of workers.
+// The dependence of the learning rate on the number of workers.
 enum class RateScaling { none, linear, square_root };
 template <>
 struct EnumNames<RateScaling> {
@@ -48,7 +49,7 @@ struct EnumNames<Initialisation> {
   static constexpr std::array names{"layers", "kaiming"};
 };
 
-// Batch norm's running statistics of the network that is judged.
+// Batch norm's running statistics in the evaluated network.
 enum class RunningStatistics {
   first_worker,  // as rank 0 saves them
   untouched,     // mean 0, variance 1: a server is pushed gradients, and no buffers
@@ -68,20 +69,21 @@ struct AccuracyPoint {
 };
 using AccuracyCurve = std::vector<AccuracyPoint>;
 
-// The outcome of training one point: no accuracy where its processes failed; the warnings say why.
+// The outcome of training one point: no accuracy if its processes failed; the warnings give the
+// reason.
 struct TrainedPoint {
   std::optional<Accuracy> accuracy;
   std::vector<std::string> warnings;
 };
 
-// One point whose order of updates is known. Points of one key learn the same, however long it takes
-// them. `train` throws ConfigError for data or a model that cannot be used.
+// One point with a known order of updates. Points with equal keys learn the same, even if their
+// durations differ. `train` throws ConfigError for data or a model that cannot be used.
 struct PreparedTraining {
   std::string key;
   std::function<TrainedPoint()> train;
 };
 
-// One learning curve per seed -> what is reported. `dollars_per_second` of all GPUs together.
+// Summarises one learning curve per seed. `dollars_per_second` of all GPUs together.
 Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
                      std::optional<double> target, double dollars_per_second);
 
@@ -89,10 +91,11 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
 // standard errors with 90 %.
 double student_t95(int degrees);
 
-// `values`: one or more that are not negative, one a seed. One seed has no interval but its figure.
+// `values`: one value per seed, at least one, not negative. One seed gives its figure without an
+// interval.
 SeedMean mean_of_seeds(const std::vector<double>& values);
 
-// "12.3 s (11.9 s .. 12.7 s)", likewise in dollars: of a point whose seeds all reach the target.
+// "12.3 s (11.9 s .. 12.7 s)", likewise in dollars, for a point whose seeds all reach the target.
 std::string seconds_to_target_text(const Accuracy& accuracy);
 std::string dollars_to_target_text(const Accuracy& accuracy);
 
@@ -106,9 +109,10 @@ inline constexpr SpentToTarget seconds_to_target{&Accuracy::seconds_to_target,
 inline constexpr SpentToTarget dollars_to_target{&Accuracy::dollars_to_target,
                                                  &Accuracy::dollars_interval};
 
-// Which prediction spends least in the mean, of those that every seed brings to the target, and whom
-// the seeds do not tell it from: their intervals overlap with its own. A bound ("at most") begins at
-// nothing. None where nothing reaches a target, or nothing has a price.
+// The prediction with the smallest mean cost among those that every seed brings to the target, and
+// the predictions that the seeds cannot distinguish from it: their intervals overlap with its own.
+// A bound ("at most") is an interval that begins at 0. None if no prediction reaches a target or
+// has a price.
 struct LeastToTarget {
   std::size_t best = 0;
   std::vector<std::size_t> as_good;  // ascending
@@ -117,7 +121,7 @@ std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& pred
                                              const SpentToTarget& spent);
 
 // "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s) (may be as good, for the
-// intervals overlap: async on 4 GPUs)", and which is the cheapest; "" when nothing has a target.
+// intervals overlap: async on 4 GPUs)", and the cheapest point; "" if no point has a target.
 std::string target_sentence(const ResultRecord& record);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// The workers that take part in an update of federated averaging (McMahan et al. 2017, algorithm 1), drawn alike by
-// the simulated server and by a real one.
+// Draws the workers that take part in an update of federated averaging (McMahan et al. 2017,
+// algorithm 1). The simulated and the real server both call it, so that they draw the same workers.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// Whether each of `workers` is among the `drawn` of the update after so many.
+// Whether each of `workers` is among the `drawn` workers of the update that follows so many others.
 inline std::vector<bool> participants(int workers, int drawn, std::uint64_t seed,
                                       std::int64_t version) {
   constexpr std::uint32_t participant_draw = 0x70617274;

@@ -1,5 +1,5 @@
-// The report of real training, for people: like the report of a prediction, without what a run from
-// outside does not tell.
+// The report of real training, for people: like the report of a prediction, without figures that
+// cannot be observed from outside.
 #include <fmt/format.h>
 
 #include "results/cells.hpp"

@@ -1,5 +1,5 @@
-// Figures of real training (`lockstep train`): measured, nothing predicted. Plain data; seconds and
-// bytes. Its figures have the names that predictions have, so that the two compare.
+// Measured figures of real training (`lockstep train`). They have the names of the predicted
+// figures, so that both can be compared. Plain data; seconds and bytes.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-// Mean seconds of a rank's step by its clock: until the loss, the gradients, the new parameters are
-// there. Communication and waiting are inside.
+// Mean seconds of a rank's step by its clock, until the loss, the gradients and the new parameters
+// are available. Communication and waiting are included.
 struct PhaseSeconds {
   double forward = 0, backward = 0, optimizer = 0;
 };
 
-// Peaks of the rank that needs most.
+// Peaks of the rank with the largest.
 struct PeakMemory {
   double allocated = 0;
   double reserved = 0;  // 0 = this device has no such thing
@@ -44,9 +44,9 @@ struct RealRun {
   std::vector<std::string> notes;
 };
 
-// The predicted seconds that a RealRun's `step_seconds` compares with: the median, because neither a
-// disturbance of the machine nor the mean's jitter counts. For workers that need not keep step it is
-// the mean: their steps come in bunches, whose median says nothing.
+// The predicted seconds to compare with a RealRun's `step_seconds`: the median, because it ignores
+// disturbances of the machine and jitter. For asynchronous workers it is the mean: their steps come
+// in bunches, so the median has no meaning.
 double step_beside(const Prediction& predicted);
 
 struct RealRecord : RecordHead {

@@ -1,6 +1,7 @@
-// The result of a run: one Prediction per strategy and GPU count. Plain data; every number is defined,
-// with its formula, in docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine. How
-// the fields are called outside is declared in fields.hpp; real training is in real_run.hpp.
+// The result of a run: one Prediction per strategy and GPU count. Simulations fill it; renderings,
+// reports and questions read it. Plain data; every number is defined, with its formula, in
+// docs/numbers.md. Seconds, bytes, dollars. Knows nothing of the engine. fields.hpp declares the
+// names of the fields in output; real training is in real_run.hpp.
 #pragma once
 
 #include <array>
@@ -16,8 +17,9 @@ struct Interval {
   double low = 0, high = 0;  // 90 %
 };
 
-// Energy of all GPUs of a run and its emissions: from board power while they are busy and nothing
-// while they wait, to board power all the time. Hosts, switches and storage are not in it.
+// Energy of all GPUs of a run and its emissions. The lower bound counts board power while GPUs are
+// busy and nothing while they wait; the upper bound counts board power all the time. Hosts,
+// switches and storage are not included.
 struct Energy {
   Interval kilowatt_hours;
   std::optional<Interval> carbon_kilograms;  // where the grid is known
@@ -32,7 +34,7 @@ inline constexpr std::array axis_parts{&AxisSeconds::tensor, &AxisSeconds::conte
                                        &AxisSeconds::expert, &AxisSeconds::pipeline,
                                        &AxisSeconds::data};
 
-// Where one optimizer step goes on the average rank. The parts add up to the step time exactly.
+// The parts of one optimizer step on the average rank. The parts add up to the step time exactly.
 struct StepSplit {
   double data_loading = 0;  // the device waits for input
   double forward = 0;       // device busy
@@ -57,15 +59,15 @@ inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto axis : axis_parts) sum.exposed.*axis += weight * (split.exposed.*axis);
 }
 
-// One sigma of log(truth / prediction) of the step, by where it comes from (docs/numbers.md,
-// intervals); independent of each other.
+// One sigma of log(truth / prediction) of the step, by source (docs/numbers.md, intervals); the
+// sources are independent.
 struct StepError {
   double work = 0, network = 0, scaling = 0, servers = 0, draws = 0;
 };
 
-// Where a mean step goes on ranks that are alike. The parts add up to the step.
+// The parts of a mean step on a class of identical ranks. The parts add up to the step.
 struct RankTimes {
-  int rank = 0;              // the first of them
+  int rank = 0;              // the lowest rank of the class
   int ranks = 1;             // how many they are
   double own = 0;            // the device's work, its host and its input
   double communicating = 0;  // exposed
@@ -82,7 +84,7 @@ struct MemoryUse {
   std::map<std::string, double>
       at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
   double capacity = 0;  // of the device that training may use; 0 = not known
-  // Bytes on the fullest node's host, for all its ranks; 0 = nothing is offloaded.
+  // Bytes on the fullest node's host, for all its ranks; 0 = no offload.
   double host = 0;
   double host_rounding = 0;  // the part of `host` by which pinned memory exceeds its tensors
   double host_capacity = 0;  // of the node's host; 0 = not known, or nothing is offloaded
@@ -106,7 +108,7 @@ inline bool fits(const MemoryUse& memory) {
   return fits_device(memory) && fits_node(memory);
 }
 
-// Bytes of the device that training leaves; below 0 = so much is missing; 0 = not known.
+// Device bytes that training leaves free. Below 0 = so much is missing; 0 = not known.
 inline double free_bytes(const MemoryUse& memory) {
   return memory.capacity > 0 ? memory.capacity - memory.device : 0;
 }
@@ -164,7 +166,7 @@ struct Accuracy {
   int seeds = 0;
   double learning_rate = 0;  // at the beginning, scaling applied
   double momentum = 0;
-  int diverged = 0;        // seeds whose loss was not finite in the end
+  int diverged = 0;        // seeds whose final loss is not finite
   double last = 0;         // share of the test set, mean of the seeds
   Interval last_interval;  // of the mean
   std::vector<Moment> curve;
@@ -188,16 +190,17 @@ struct RunWithFailures {
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
   double goodput = 0;        // time of the steps alone over time to finish; 0 = some did not
   double availability = 0;   // share of the time that it trains or writes checkpoints
-  // Where the time goes; they add up to the finish.
+  // The parts of the time; they add up to the finish.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
   double evictions = 0;        // of slow nodes
   double memory_restarts = 0;  // that read the state from hosts' memory
   double mean_nodes = 0;
-  double mean_gpus_away = 0;  // whose nodes have left or not joined yet
+  double mean_gpus_away = 0;  // on nodes that have left or have not joined yet
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
   double checkpoint_stall_seconds = 0;   // training stands still for one
   double checkpoint_period_seconds = 0;  // 0 = none are written
-  // Copies in hosts' memory: from one to the next, and until one is complete; 0 = none are made.
+  // Copies in hosts' memory: seconds between two copies, and seconds until one is complete; 0 = no
+  // copies.
   double memory_period_seconds = 0, memory_copy_seconds = 0;
   double dollars = 0;  // spare nodes included; 0 = no price
 };
@@ -205,7 +208,7 @@ struct RunWithFailures {
 // The cost of ranks that are slower than others (docs/stragglers.md).
 struct StragglerCost {
   double step_without = 0;       // the mean step of the same point without `stragglers`
-  double step_more = 0;          // what it takes longer with them
+  double step_more = 0;          // additional seconds of a step
   double total_more = 0;         // the same for the whole run; 0 = no dataset
   double dollars_more = 0;       // 0 = no price
   std::vector<RankTimes> ranks;  // ascending by `rank`
@@ -215,7 +218,7 @@ struct OutOfMemory {
   double shortfall = 0;                    // bytes over the device's capacity
   double host_shortfall = 0;               // bytes over the host's capacity
   double nvme_shortfall = 0;               // bytes over the NVMe drives' capacity
-  std::vector<std::string> suggestions{};  // what would fit, checked by prediction
+  std::vector<std::string> suggestions{};  // settings that would fit, checked by prediction
 };
 
 struct ProvenanceShare {  // of the device-busy and communication seconds
@@ -230,8 +233,8 @@ struct Prediction {
   std::int64_t micro_batch = 0;
   int accumulation = 1;
   std::string precision;
-  // One optimizer step: the mean over steps, which is what a run pays and what all parts and rates
-  // belong to (asynchronous: over updates, see docs). The median beside it differs with jitter.
+  // One optimizer step: the mean over steps (asynchronous: over updates, see docs). A run pays the
+  // mean, and all parts and rates belong to it. The median beside it differs with jitter.
   double step_seconds = 0;
   double median_step_seconds = 0;
   Interval step_interval;
@@ -245,12 +248,12 @@ struct Prediction {
   StepSplit split;
   std::optional<MeshRecord> mesh;   // where there is more than data parallelism
   std::vector<StageRecord> stages;  // of a pipeline
-  double gpu_utilisation = 0;       // device busy / step (what nvidia-smi calls utilisation)
+  double gpu_utilisation = 0;       // device busy / step (nvidia-smi's utilisation)
   double mfu = 0;                   // model FLOPs / (step * GPUs * peak of the precision)
   double flops_per_second = 0;      // of one GPU: model FLOPs / (step * GPUs)
   MemoryUse memory;
   std::optional<OutOfMemory>
-      out_of_memory;  // set = does not fit; times are still what they would be
+      out_of_memory;  // set = does not fit; times are those of a larger memory
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
@@ -264,17 +267,18 @@ struct Prediction {
   std::string engine;         // that carried out the programs: simgrid, loop
   bool extrapolated = false;  // steady state reached and extrapolated
   int simulated_steps = 0;
-  int simulated_micro_batches = 0;  // of one of them
+  int simulated_micro_batches = 0;  // of one micro-batch
   std::string bottleneck;           // one sentence
   std::vector<std::string> notes;
 };
 
-// Checks a prediction; one that contradicts itself is a fault of the program and is never shown. "" if all figures are finite, no part of the step is negative or longer than the step, the
-// parts' sum is the step (1e-6 of it), the step is inside its interval, shares are between 0 and 1, and
-// allocated <= reserved <= device memory. Otherwise one sentence that says what does not hold.
+// Checks a prediction; one that contradicts itself is a fault of the program and is never shown. ""
+// if all figures are finite, no part of the step is negative or longer than the step, the parts'
+// sum is the step (1e-6 of it), the step is inside its interval, shares are between 0 and 1, and
+// allocated <= reserved <= device memory. Otherwise one sentence that names the violated condition.
 std::string broken_invariant(const Prediction& prediction);
 
-// A point whose simulation did not come to an end. The others stand.
+// A point whose simulation failed; other points remain valid.
 struct Failure {
   std::string strategy;
   int gpus = 1;
@@ -289,7 +293,7 @@ struct RecordHead {
   // The model: trainable parameters; tokens of a sample, or channels, height and width of one.
   std::optional<std::int64_t> parameters, sequence;
   std::optional<std::vector<std::int64_t>> image;
-  std::optional<std::string> recipe;  // its name and what it set
+  std::optional<std::string> recipe;  // its name and its settings
   std::uint64_t seed = 0;
   std::vector<std::string> warnings;
 };

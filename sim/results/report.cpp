@@ -129,7 +129,7 @@ const char* order_text(SortKey key) {
   return "";
 }
 
-// Its figures are those of the chapters.
+// Its figures are the chapters' figures.
 Json json_of(const ReportAlternatives& comparison) {
   const std::vector<AlternativeResult>& answered = comparison.answered.alternatives;
   const auto values_of = [](const std::vector<Chosen>& chosen) {

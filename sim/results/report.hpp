@@ -1,5 +1,6 @@
-// One HTML page of several scenarios: the answer in plain words, charts with their tables behind
-// them, and the inputs. The page draws itself from JSON and loads nothing when it is looked at.
+// One HTML page of several scenarios: the answer in plain words, charts with their tables, and the
+// inputs. Used by `report` and by the explorer. The page draws itself from JSON and loads nothing
+// from elsewhere.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ struct MeasuredPoint {
   bool calibration = false;  // used to fit a model, or as an anchor: agreement proves nothing
 };
 
-// Live bytes in one GPU's memory over a step, at the moments of the host's order.
+// Live bytes in one GPU's memory over a step, by moment, in the host's order.
 struct MemoryCurve {
   struct Moment {
     std::string text;  // "backward of layer4.2.conv3"
@@ -29,7 +30,8 @@ struct MemoryCurve {
   std::string strategy;
   int gpus = 1;
   std::vector<Moment> moments;
-  // Live tensors at the peak: the largest by name, the rest together; their sum is the allocated peak.
+  // Live tensors at the peak: the largest by name, the rest together; their sum is the allocated
+  // peak.
   struct Tensors {
     std::string name;  // "output of layer1.0.conv2"
     std::string kind;  // "activations"
@@ -49,15 +51,16 @@ struct ReportChapter {
   std::string inputs;                             // the scenario file as it stands
 };
 
-// The comparison that the page begins with. Every answered alternative has a chapter, in this order.
+// The comparison that the page begins with. Every answered alternative has a chapter, in this
+// order.
 struct ReportAlternatives {
   AlternativesRecord answered;
   std::vector<RefusedAlternative> refused;
   SortKey sorted_by = SortKey::none;
 };
 
-// The answer of a chapter or a comparison, in plain words: which point is fastest and cheapest, what
-// limits it, whether it fits, and how predictions of this scenario agreed with measurements.
+// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, the
+// bottleneck, memory, and the agreement of this scenario's predictions with measurements.
 struct Highlight {
   std::string title, value, detail;
 };
@@ -68,8 +71,8 @@ struct Answer {
 Answer answer(const ReportChapter& chapter);
 Answer answer(const ReportAlternatives& comparison);
 
-// "g5.12xlarge, global batch 256": what was chosen, as a name. A word speaks for itself, a number
-// does not.
+// The chosen values as a name: "g5.12xlarge, global batch 256". A word needs no heading, a number
+// does.
 std::string choice_text(const std::vector<Chosen>& chosen);
 
 // The data of the page: {parts, kinds, chapters, comparison}. A chapter's `result` is the document
@@ -77,11 +80,11 @@ std::string choice_text(const std::vector<Chosen>& chosen);
 nlohmann::ordered_json report_json(const std::vector<ReportChapter>& chapters,
                                    const ReportAlternatives* comparison = nullptr);
 
-// Deterministic: same chapters, same bytes. `comparison` where there are several alternatives.
+// Deterministic: same chapters, same bytes. `comparison`: only with several alternatives.
 std::string render_report(const std::vector<ReportChapter>& chapters,
                           const ReportAlternatives* comparison = nullptr);
 
-// Style and scripts that draw it, for a page that changes (report/page.js: showReport()).
+// Style and scripts that draw the data, for a page that changes (report/page.js: showReport()).
 extern const char* const report_style;
 extern const char* const report_library;  // before the script, which calls it
 extern const char* const report_script;

@@ -14,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Seconds that points are compared by: the whole run where its length is known, otherwise one sample.
+// Seconds that points are compared by: the whole run where its length is known, otherwise one
+// sample.
 double cost_in_time(const Prediction& p) {
   return p.total_seconds > 0 ? p.total_seconds : 1 / p.samples_per_second;
 }
@@ -229,7 +230,7 @@ Answer answer(const ReportAlternatives& comparison) {
   const std::vector<Prediction> rows = rows_of(record);
   const bool whole = whole_runs(rows);
   Answer result;
-  // A highlight of the best row, if there is one: `value` says its figure.
+  // A highlight of the best row, if there is one; `value` gives its figure.
   const auto add_best = [&](SortKey key, const char* heading, auto value) {
     const std::optional<std::size_t> row = best_of(rows, key);
     if (!row) return false;

@@ -1,5 +1,6 @@
-// The order in which a run updates its parameters: which worker computed on which version, and when
-// what it found was applied. Strategies write it, the replay (calibrate/convergence) learns by it.
+// The order in which a run updates its parameters: for each update, its worker, the version that
+// the worker computed on, and the time of the update. Strategies write it, and the replay
+// (calibrate/convergence) trains by it.
 #pragma once
 
 #include <array>
@@ -25,9 +26,9 @@ struct EnumNames<Exchange> {
   static constexpr std::array names{"gradients", "parameters", "elastic", "differences", "gossip"};
 };
 
-// How a gradient counts that was computed on parameters `staleness` versions old.
+// The weight of a gradient that was computed on parameters `staleness` versions old.
 enum class Weighting {
-  none,         // whatever its age
+  none,         // independent of its age
   staleness,    // 1 / max(1, staleness): the staleness-aware rate (fact 84)
   age,          // (1 + staleness)^-exponent: polynomial ageing (Xie et al. 2019, FedAsync, 5.2)
   compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85), DC-ASGD-c of its paper
@@ -55,20 +56,21 @@ struct EnumNames<PushedAs> {
   static constexpr std::array names{"whole", "halves", "largest"};
 };
 
-// The elements of gradients that ranks in step send.
+// The number format of gradients that synchronous ranks send.
 enum class GradientElement { fp32, fp16, bf16 };
 
-// Messages of ranks in step in place of the elements: DDP's communication hooks (strategies/ddp/options.hpp).
+// Compressed messages of synchronous ranks: DDP's communication hooks (strategies/ddp/options.hpp).
 enum class Compression { none, powersgd, top_k, random_k, sign, qsgd, onebit };
 
-// How the gradients of ranks in step become the one that all of them apply.
+// The mean of synchronous ranks' gradients, with its rounding and compression.
 struct CompressedMean {
-  // Each gradient is rounded to it. Without a compression they add up in it, too.
+  // Each gradient is rounded to this format. Without a compression the sum is rounded to it, too.
   GradientElement element = GradientElement::fp32;
   Compression compression = Compression::none;
   double fraction = 1;  // of a bucket's elements that top_k and random_k send, rounded up
   int rank = 1;         // of powersgd
-  // Parameters that travel together, where the compression tells; empty: all of them.
+  // Parameters that travel together, if the compression depends on it; empty = all parameters
+  // together.
   std::vector<std::vector<int>> buckets;
 
   bool is_plain() const {
@@ -90,8 +92,8 @@ struct ScheduledPush {
   std::int64_t applied = 0;  // version that it made; 0 = dropped (a backup worker came late)
 };
 
-// Gossip: workers that take the mean of their own parameters and those of their peers, all at once (Lian et al.
-// 2017, algorithm 1, with equal weights).
+// Gossip: a set of workers that take the mean of their own and their peers' parameters, all at once
+// (Lian et al. 2017, algorithm 1, with equal weights).
 struct ScheduledAverage {
   struct Mix {
     int worker = 0;
@@ -104,29 +106,31 @@ struct ScheduledAverage {
 struct UpdateSchedule {
   int workers = 1;
   Exchange exchange = Exchange::gradients;
-  // Batches of a worker between two pushes: it steps along each, or (gradients) adds them up.
+  // Batches of a worker between two pushes. The worker steps along each of them, or (gradients)
+  // adds them up.
   int local_steps = 1;
   double elasticity = 0;
   Weighting weighting = Weighting::none;
   double weighting_parameter = 0;  // exponent of `age`, lambda of both `compensated`
   PushedAs pushed_as = PushedAs::whole;
   double largest_share = 1;  // of a tensor's elements, rounded up
-  // Local SGD and differences: the shared parameters step along the mean distance as SGD with Nesterov's
-  // momentum (DiLoCo); 0 = they go all of it.
+  // Local SGD and differences: the shared parameters step along the mean distance by SGD with
+  // Nesterov's momentum (DiLoCo); 0 = they move by the whole distance.
   double outer_rate = 0, outer_momentum = 0;
   bool average_state = false;  // local SGD: the workers' optimizer state becomes its mean, too
   CompressedMean mean;         // of workers that step together, with one message for everything
-  // Differences: samples of each worker, 1 on average. A worker has a part of the data for itself, takes
-  // batches in proportion, and counts as much in a mean. Empty = all draw from all samples alike.
+  // Differences: samples of each worker, 1 on average. A worker has its own part of the data, draws
+  // batches in proportion, and is weighted by it in a mean. Empty = all draw from all samples
+  // alike.
   std::vector<double> shares;
   double class_concentration =
       0;  // of the Dirichlet distribution of each worker's classes; 0 = alike
   // Contents of each message; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
-  // In the order in which they were applied; those of one message and version are one update. Every
-  // message starts at version 0, and its updates make 1, 2, 3, ...
-  // Gossip: steps of workers. `read` = averages before the step's gradient is taken; it is applied to what the
-  // averages before the step have left of its parameters.
+  // In the order in which they were applied; pushes with equal message and version belong to one
+  // update. Every message starts at version 0, and its updates make 1, 2, 3, ... Gossip: one entry
+  // for each step of a worker. `read` = averages before the step's gradient is computed. The
+  // gradient is applied to the parameters that the averages before the step have left.
   std::vector<ScheduledPush> pushes;
   std::vector<ScheduledAverage> averages;  // in order
 
@@ -139,12 +143,12 @@ struct UpdateSchedule {
 void write_schedule(const UpdateSchedule& schedule, const std::string& path);
 UpdateSchedule read_schedule(const std::string& path);
 
-// `workers` that step together, `updates` times, `seconds` a step after `first_seconds`: DDP, FSDP.
+// `workers` make `updates` steps together, `seconds` each after `first_seconds`: DDP, FSDP.
 UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double first_seconds,
                                     double seconds);
 
-// Each step computes on the parameters before the update that it begins beside: ZeRO-Offload's delayed
-// update (Ren et al. 2021, section 5.2), from the first step on.
+// Each step computes on the parameters before the update that runs beside it: ZeRO-Offload's
+// delayed update (Ren et al. 2021, section 5.2), from the first step on.
 void delay_updates(UpdateSchedule& schedule);
 
 }  // namespace lockstep

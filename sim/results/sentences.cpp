@@ -17,7 +17,7 @@ namespace {
 
 constexpr char glue = '\x1f';  // a blank that no line is broken at
 
-// A figure stays with what it counts, and a few words stay together.
+// A figure stays with its unit, and a few words stay together.
 std::string glued(std::string text) {
   for (std::size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
     const bool of_figure = at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0;

@@ -1,4 +1,5 @@
-// Sentences for a terminal: those that are alike said once, and lines that end in time.
+// Sentences for a terminal: similar sentences are merged, and lines are wrapped. Use it for remarks
+// about many points.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@ namespace lockstep {
 
 constexpr std::size_t text_width = 80;  // columns of a terminal
 
-// In lines of at most `text_width` columns, those after the first begin `indent` columns further in.
-// A word that is longer stands alone; figures stay with the word after them, and what is coloured stays in one line.
+// Wraps into lines of at most `text_width` columns; continuation lines are indented by `indent`
+// columns. A longer word stands alone. Figures stay with the word after them, and coloured text
+// stays in one line.
 std::string wrapped(const std::string& sentence, std::size_t indent = 2);
 
 // Points of a scenario, named together: "ddp on 1, 2 GPUs; fsdp on 4 GPUs".
@@ -24,8 +26,8 @@ class PointList {
   std::vector<std::pair<std::string, std::vector<int>>> points_;  // strategy, GPU counts
 };
 
-// Sentences about points. Sentences that differ in shares only are one, with the least and the greatest:
-// "91 to 95 % of the step is ...".
+// Sentences about points. Sentences that differ in shares only are merged, with the smallest and
+// the largest share: "91 to 95 % of the step is ...".
 class PointSentences {
  public:
   void add(const std::string& strategy, int gpus, const std::string& sentence);

@@ -1,5 +1,5 @@
-// Asynchronous updates: how out of date the parameters were that pushed gradients were computed
-// from, and who made them.
+// Asynchronous updates: the staleness of the parameters behind pushed gradients, and the division
+// of steps among workers. Used by the strategies with asynchronous workers.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ std::vector<std::string> staleness_cells(const Staleness& staleness);
 // `histogram`: steps -> number of workers that made so many.
 WorkerSteps worker_steps_of(std::map<std::int64_t, std::int64_t> histogram);
 
-// "8 of 16 workers do 99 % of the steps", where some make less than a quarter of an even share: the
-// rest of the data hardly counts then, and neither time nor price are those of all workers.
-// "" otherwise.
+// "8 of 16 workers do 99 % of the steps", if some workers make less than a quarter of an even
+// share; "" otherwise. The data of such workers hardly counts, and neither time nor price describe
+// a run with all workers.
 std::string uneven_workers(const WorkerSteps& steps);
 
 }  // namespace lockstep

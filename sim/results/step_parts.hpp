@@ -1,4 +1,5 @@
 // The parts of a step as renderings and questions name them: one row per member of StepSplit.
+// Iterate over it instead of naming members.
 #pragma once
 
 #include "results/record.hpp"

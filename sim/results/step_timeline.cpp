@@ -59,8 +59,8 @@ class Bar {
   std::array<double, slice_kinds.size()> seconds_{};
 };
 
-// Neighbours that last, and lie apart, less than `seconds`; what becomes that long together takes no
-// more in.
+// Merges neighbours that last, and lie apart, less than `seconds`; a merged slice that reaches this
+// length takes no more in.
 std::vector<TimelineSlice> merged(const std::vector<TimelineSlice>& slices, double seconds,
                                   bool of_any_kind) {
   std::vector<TimelineSlice> result;

@@ -1,5 +1,6 @@
-// One step of one rank, drawn on the report's page: a lane per stream, with what keeps it busy and
-// why it stands still. Times are seconds since the step began on the device.
+// One step of one rank, drawn on the report's page: a lane per stream, with its work and its waits.
+// timeline/ fills it; json_of() gives it to the page. Times are seconds since the step began on the
+// device.
 #pragma once
 
 #include <array>
@@ -11,8 +12,8 @@
 
 namespace lockstep {
 
-// Kinds of slices: work, a transfer, or a wait and its cause. Names are those of the parts
-// of a step (step_parts.hpp) where there is one.
+// Kinds of slices: work, a transfer, or a wait and its cause. Names are those of the parts of a
+// step (step_parts.hpp) if the part exists.
 enum class SliceKind {
   forward,
   backward,
@@ -61,7 +62,7 @@ struct TimelineSlice {
 struct TimelineLane {
   std::string name;                   // "compute", "gradients", "server 0: compute"
   std::vector<TimelineSlice> slices;  // ascending, none over another
-  // The step as it is, however it is drawn. Waits are not busy.
+  // Figures of the whole step, independent of the drawing. Waits are not busy.
   double busy_seconds = 0;
   int operations = 0;
   std::vector<TimelineSlice> longest{};  // at most three
@@ -78,14 +79,14 @@ struct StepTimeline {
   double merged_seconds = 0;  // neighbours shorter than this are drawn as one; 0 = none are
 };
 
-// Fills in what is said of a lane, then draws neighbours as one until there are at most `most`
-// slices: first those that last and lie apart less than a 16384th of the step, of one kind and then of
-// any; then those of less than twice that, ...
+// Computes the figures of each lane, then merges neighbouring slices until there are at most
+// `most`. First come slices of one kind that last and lie apart less than a 16384th of the step,
+// then slices of any kind; the limit then doubles.
 void thin_out(StepTimeline& timeline, std::size_t most);
 
-// As the page's script reads it: of each lane {name, slices, ...}, a slice as five numbers: kind, name
-// (index into `names`; of several "first … last"), nanoseconds since the slice before ended,
-// nanoseconds that it lasts, operations that it stands for.
+// The form that the page's script reads. Each lane is {name, slices, ...}. A slice is five numbers:
+// kind, name (index into `names`; "first … last" for several), nanoseconds since the end of the
+// slice before, nanoseconds of its duration, and number of operations.
 nlohmann::ordered_json json_of(const StepTimeline& timeline);
 
 }  // namespace lockstep

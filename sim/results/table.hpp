@@ -1,4 +1,5 @@
-// One table, several renderings: aligned text for people, CSV, Markdown. Cells are ready-made strings.
+// One table, several renderings: aligned text for people, CSV, Markdown. Use it for every printed
+// table. Cells are ready-made strings.
 #pragma once
 
 #include <string>
@@ -16,22 +17,22 @@ class Table {
   };
 
   explicit Table(std::vector<Column> columns);
-  // Throws std::logic_error when the number of cells is not the number of columns.
+  // Throws std::logic_error if the number of cells is not the number of columns.
   void add_row(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
   std::string text() const;  // columns separated by two spaces, no trailing blanks
-  // The same in lines of at most `width` columns where the table lets itself be divided: into blocks,
-  // one below the other, which all begin with the first `keys` columns.
+  // The text in lines of at most `width` columns. A table that is too wide is divided, if possible,
+  // into blocks, one below the other, which all begin with the first `keys` columns.
   std::string folded(std::size_t width, std::size_t keys) const;
   std::string markdown() const;  // GitHub table; '|' in cells is escaped
   std::string csv() const;       // RFC 4180, header line first, "\n" line ends
 
  private:
   std::vector<std::size_t> widths() const;
-  // Its columns in lines of at most `width`, where they let themselves be divided.
+  // The columns of each block, if the table can be divided.
   std::vector<std::vector<std::size_t>> blocks(std::size_t width, std::size_t keys) const;
   std::string lines(const std::vector<std::size_t>& chosen) const;  // columns
 

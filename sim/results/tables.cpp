@@ -32,7 +32,7 @@ std::string seconds_or_dash(double value) {
   return nothing(value) ? "-" : seconds_text(value);
 }
 
-// A warning to those who compare this row's time and price with others; "" = none.
+// A warning about comparisons of this row's time and price with others; "" = none.
 std::string caveat(const Prediction& p) {
   std::string text = p.out_of_memory ? "does not fit" : "";
   const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
@@ -176,7 +176,7 @@ Table split_table(const ResultRecord& record) {
   for (const StepPart& part : named_parts) {
     const auto seconds = part.seconds;
     if (!any_point(record, [&](const auto& p) { return !nothing(p.split.*seconds); })) continue;
-    // Everybody's work, and what comes with training on several GPUs.
+    // Parts of every training first, then parts of training on several GPUs.
     const bool begins = !divided && !columns.empty() &&
                         (seconds == &StepSplit::copies || part.kind == PartKind::idle);
     divided |= begins;
@@ -253,7 +253,7 @@ Table traffic_table(const ResultRecord& record) {
                {"all links"},
                {"busy"}});
   for (const auto& p : record.predictions) {
-    // Links that carry the same are one row: what passes PCIe passes the host's memory.
+    // Links with equal traffic are one row: traffic over PCIe also passes the host's memory.
     std::vector<std::pair<std::string, std::vector<std::string>>> rows;  // links, figures
     for (const auto& t : p.traffic) {
       const std::vector<std::string> figures{bytes_text(t.bytes), bytes_text(t.total_bytes),

@@ -1,5 +1,6 @@
-// The tables of a record for people, in the report on the terminal and behind the charts of the page.
-// Each may be empty: no point has such a figure.
+// The tables of a record for people, in the report on the terminal and behind the charts of the
+// page. Choose one for each figure; the caller skips empty tables. A table is empty if no point has
+// such a figure.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace lockstep {
 
 // "vgg16 on 4x A100 80 GB SXM, amp-fp16, global batch 128 to 512"
 std::string subject_text(const ResultRecord& record);
-// Why the summary has no price or no total; "" = it has.
+// The reason why the summary has no price or no total; "" = it has.
 std::string missing_price(const ResultRecord& record);
 
-// "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points whose shares read alike.
+// "Costs of ddp on 1, 2 GPUs: ... % measured": one line for all points with the same shares.
 std::vector<std::string> origins(const ResultRecord& record);
 
 // "3.1 GiB", "296 GiB of host memory", or both.
@@ -24,11 +25,11 @@ std::string shortfall_text(const OutOfMemory& lacks);
 std::string fits_text(const Prediction& prediction);
 
 Table summary_table(const ResultRecord& record);
-// The same with memory, and without scaling where each has one GPU count.
+// The same with memory, and without scaling if each has one GPU count.
 Table alternatives_table(const ResultRecord& joined);
 Table split_table(const ResultRecord& record);
 Table memory_table(const ResultRecord& record);
-// Of pipelines: what each stage does and needs.
+// Pipelines: work and memory of each stage.
 Table stages_table(const ResultRecord& record);
 // Exposed communication by axis, of meshes.
 Table exposed_table(const ResultRecord& record);
@@ -36,7 +37,7 @@ Table exposed_table(const ResultRecord& record);
 std::string mesh_text(const MeshRecord& mesh);
 Table traffic_table(const ResultRecord& record);
 Table staleness_table(const ResultRecord& record);
-// How many updates are so stale, as bars; of points where they are not all alike.
+// The distribution of staleness as bars, for points whose updates differ.
 Table staleness_bars(const ResultRecord& record);
 Table workers_table(const ResultRecord& record);
 Table seeds_table(const ResultRecord& record);

@@ -1,5 +1,5 @@
-// The report for people: one summary table, one table of where the step goes, then what limits
-// each.
+// The report for people: one summary table, one table of the parts of a step, then the bottleneck
+// of each point.
 #include <fmt/format.h>
 
 #include "results/cells.hpp"
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Each block begins with strategy and GPUs, or with what else tells its rows apart.
+// Each block begins with strategy and GPUs, or with other keys of its rows.
 std::string of_points(const Table& table, std::size_t keys = 2) {
   return table.folded(text_width, keys);
 }

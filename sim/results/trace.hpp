@@ -1,5 +1,5 @@
-// A timeline as PyTorch's profiler writes it (Kineto's Chrome trace, JSON), for Perfetto and
-// HolisticTraceAnalysis. docs/trace.md says what is in it. Times in seconds.
+// Writes a timeline as PyTorch's profiler does (Kineto's Chrome trace, JSON), for Perfetto and
+// HolisticTraceAnalysis. Used by timeline/. Times in seconds.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +8,27 @@
 
 namespace lockstep {
 
-// Where a slice is drawn: a track of a process.
+// The place of a slice in the drawing: a track of a process.
 struct TracePlace {
   int process = 0;
   int track = 0;
 };
 
-// The events as text, one a line. Times are rounded to 0.1 ns, so that slices that meet still meet.
+// The events as text, one a line. Times are rounded to 0.1 ns, so that adjacent slices still touch.
 class TraceEvents {
  public:
-  // Shown in the order of their numbers.
+  // Processes are shown in the order of their numbers.
   void process(int process, std::string_view name);
   void track(TracePlace place, std::string_view name);
   // `arguments`: members of a JSON object, see argument(); "" = none.
   void slice(TracePlace place, std::string_view category, std::string_view name, double start,
              double end, const std::string& arguments = "");
-  // From a moment of one slice to a moment of another, not earlier. `category`: of this kind of
-  // arrow; numbers are its own.
+  // An arrow from a moment of one slice to a moment of another, which must not be earlier.
+  // `category`: the kind of arrow; each kind has its own numbers.
   void arrow(std::string_view category, std::int64_t number, TracePlace from, double leaves,
              TracePlace to, double arrives);
-  // From `time` on. `values` as arguments, see argument(): by unit, or several, which Perfetto stacks.
+  // The value holds from `time` on. `values` as arguments, see argument(): by unit, or several,
+  // which Perfetto stacks.
   void counter(int process, std::string_view name, double time, const std::string& values);
 
   const std::string& text() const { return text_; }
@@ -47,7 +48,7 @@ struct TraceHeader {
   std::string title, device, backend;
   int rank = 0, ranks = 1;
 };
-// The whole file, of events that were written anywhere.
+// The whole file, from events written anywhere.
 std::string trace_document(const TraceHeader& header, const std::string& events);
 
 // Compressed if the path ends in .gz. Throws OutputError.

@@ -20,7 +20,7 @@ constexpr bool has_lists =
     std::is_same_v<T, TensorOptions> || std::is_same_v<T, ContextOptions> ||
     std::is_same_v<T, ExpertOptions> || std::is_same_v<T, PipelineOptions>;
 
-// What a scenario has at a dotted field.
+// Finds the value of a scenario at a dotted field.
 class ValueAt : public FieldVisitor<ValueAt> {
  public:
   explicit ValueAt(std::string field) : field_(std::move(field)) {}

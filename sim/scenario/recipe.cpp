@@ -12,14 +12,15 @@ namespace {
 
 using Settings = std::vector<RecipeSetting>;
 
-// The training loops of PyTorch's own examples, which set nothing: TF32 in convolutions only, and the
-// foreach form of the optimizer, for parameters on a GPU.
+// The training loops of PyTorch's own examples, which set nothing: TF32 in convolutions only, and
+// the foreach form of the optimizer, for parameters on a GPU.
 const Settings pytorch{
     {"precision", "torch-fp32"},
     {"optimizer.implementation", "foreach"},
 };
-// pytorch/torchtitan: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing by `op`) and
-// the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW, decay 0.1).
+// pytorch/torchtitan: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing by `op`)
+// and the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW, decay
+// 0.1).
 const Settings torchtitan{
     {"precision", "amp-bf16"},
     {"optimizer.name", "adamw"},
@@ -67,8 +68,9 @@ const Settings megatron{
     {"parallel.pipeline.transfers", "host"},
     {"parallel.pipeline.keep_outputs", "false"},
 };
-// Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl transformer_engine), whose
-// attention is cuDNN's on Hopper, and fuses gated activations, rotary embeddings and dropouts with their sums.
+// Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl
+// transformer_engine), whose attention is cuDNN's on Hopper, and fuses gated activations, rotary
+// embeddings and dropouts with their sums.
 Settings megatron_2024() {
   Settings settings = megatron;
   std::erase_if(settings, [](const RecipeSetting& s) { return s.field == "framework.name"; });
@@ -92,8 +94,8 @@ const Settings nanotron{
     {"parallel.tensor.copies", "false"},
     {"parallel.pipeline.transfers", "host"},
 };
-// deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets of
-// 5e8 elements, no overlap at stages 1 and 2); its own fused Adam.
+// deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets
+// of 5e8 elements, no overlap at stages 1 and 2); its own fused Adam.
 const Settings deepspeed{
     {"precision", "master-bf16"},
     {"optimizer.name", "adamw"},
@@ -104,8 +106,8 @@ const Settings deepspeed{
     {"parallel.pipeline.transfers", "host"},
 };
 
-// `node` with the value at the path; nothing where it says that itself, or holds what is no map, which
-// is the reader's to refuse.
+// `node` with the value at the path. Nothing if `node` states the value itself, or holds a value
+// that is no map, which the reader must refuse.
 std::optional<Node> with_default(const Node& node, std::string_view path, const Node& value) {
   if (node.kind() != Node::Kind::map && node.kind() != Node::Kind::null) return std::nullopt;
   const std::string key(path.substr(0, path.find('.')));
@@ -166,7 +168,7 @@ std::optional<Node> with_axis_default(const Node& owner, std::string_view path, 
   return owner.with("parallel", *changed, owner.key_location("parallel"));
 }
 
-// The same of the scenario's mesh and of those of its strategies.
+// The same for the meshes of the scenario and of its strategies.
 std::optional<Node> with_mesh_default(const Node& root, std::string_view path, const Node& value) {
   std::optional<Node> result = with_axis_default(root, path, value);
   const auto list = root.find("strategies");

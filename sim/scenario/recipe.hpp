@@ -1,5 +1,5 @@
-// What the well-known training codes set by default, as defaults of a scenario: `recipe: torchtitan`.
-// What the file says itself wins.
+// Defaults of well-known training codes as defaults of a scenario: `recipe: torchtitan`. Applied
+// while a scenario is read. Values of the file take precedence.
 #pragma once
 
 #include <array>
@@ -29,9 +29,9 @@ struct EnumNames<Recipe> {
                                     "megatron", "megatron-2024", "nanotron",   "deepspeed"};
 };
 
-// `field` is a dotted path in a scenario; below `strategies` the first key is the strategy that it is an
-// option of, in every such entry; below `parallel` the first key is an axis, and meshes without it are left
-// alone.
+// `field` is a dotted path in a scenario. Below `strategies` the first key is a strategy, and the
+// setting applies to every such entry. Below `parallel` the first key is an axis, and meshes
+// without this axis are unchanged.
 struct RecipeSetting {
   std::string_view field, value;
 };
@@ -42,7 +42,7 @@ struct WithRecipe {
   std::vector<std::string> set;  // "optimizer.name adamw", in the order of the recipe
 };
 
-// `root` as it stands where it names no recipe, or one that there is not.
+// Returns `root` unchanged if it names no recipe, or an unknown one.
 WithRecipe apply_recipe(const Node& root);
 
 }  // namespace lockstep

@@ -19,7 +19,7 @@ namespace lockstep {
 
 namespace {
 
-// What no single field can know: labels are unique, rows name existing entries, ranks exist.
+// Checks between fields: labels are unique, rows name existing entries, ranks exist.
 void check_references(const Scenario& scenario) {
   Diagnostics diagnostics;
   std::vector<std::string> labels;
@@ -141,7 +141,7 @@ void check_kind(const Node& root) {
   throw ConfigError(diagnostic);
 }
 
-// What people look for under another name, or there is not yet, by words of its name.
+// Hints for fields that do not exist, or have another name, by words in the field's name.
 constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
     {{"lora", "LoRA is said by `adapters`"},
      {"peft", "adapters are said by `adapters`"},
@@ -150,7 +150,7 @@ constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
      {"fp8", "products in fp8 are said by `low_precision`"},
      {"tensor_parallel", "tensor parallelism is not there yet"}}};
 
-// Says more of mistakes that only a scenario has.
+// Adds hints to mistakes that only a scenario has.
 void say_more(Diagnostic& diagnostic) {
   if (diagnostic.field.ends_with("zero.stage") && diagnostic.message.starts_with("'3'")) {
     diagnostic.hint += "; stage 3 is `fsdp`";

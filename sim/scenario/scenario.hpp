@@ -1,6 +1,7 @@
 // A scenario file (scenarios/*.yaml, docs/scenario-format.md): one question about training one
-// model on one platform with several strategies and GPU counts. Plain values as the user wrote
-// them, defaults filled in; resolving names and expanding to points is in points.hpp.
+// model on one platform with several strategies and GPU counts. Read it here; points.hpp resolves
+// names and expands it to points. Holds plain values as the user wrote them, with defaults filled
+// in.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ struct DatasetSpec {
   bool says_length() const { return samples > 0 || tokens > 0 || steps > 0 || seconds > 0; }
 };
 
-// Exactly one of global / per_gpu / micro says the batch; accumulation splits it.
+// Exactly one of global / per_gpu / micro gives the batch; accumulation splits it.
 struct BatchSpec {
   std::int64_t global = 0;        // samples of one optimizer step over all GPUs (strong scaling)
   std::int64_t per_gpu = 0;       // samples of one optimizer step on one GPU (weak scaling)
@@ -69,7 +70,7 @@ struct DataLoading {
   double samples_per_second = 0;  // one GPU's share of the input pipeline; 0 = never the bound
 };
 
-// One entry of `strategies:`; options plus what only this entry overrides.
+// One entry of `strategies:`: its options and its overrides of the scenario.
 struct StrategyEntry {
   StrategyOptions options;
   std::string label;  // how tables and `measured:` name it; default: the strategy's name
@@ -83,8 +84,7 @@ struct StrategyEntry {
   Location where;
 };
 
-// Without `message`: what strategies send has its links folded by class, so there is no ring left
-// to play chunk by chunk. That is for tests of the engine.
+// Without `message`, which is for tests of the engine.
 template <>
 struct EnumNames<NetworkKind> {
   static constexpr std::array names{"analytic", "flow"};
@@ -95,13 +95,13 @@ struct EnumNames<Engine> {
   static constexpr std::array names{"auto", "simgrid", "loop"};
 };
 
-// Every learning rate with every momentum, tried for each point by itself.
+// Tries every learning rate with every momentum, separately for each point.
 struct TuningSpec {
   std::vector<double> learning_rate, momentum;  // empty = the scenario's one
 };
 
-// Real training on the simulated clock (docs/accuracy.md). Run length, batch and optimizer are the
-// scenario's own.
+// Real training on the simulated clock (docs/accuracy.md). The scenario gives run length, batch and
+// optimizer.
 struct ConvergenceSpec {
   std::string data = "fashion-mnist";  // or synthetic, or a folder
   double learning_rate = 0.01;
@@ -128,8 +128,8 @@ struct SimulationSpec {
   Engine engine = Engine::automatic;
 };
 
-// A figure measured on real hardware: one row `validate` compares with, or (as `anchor:`) one that
-// sets the scale of the prediction. Exactly one of the five figures is given.
+// A figure measured on real hardware: a row that `validate` compares with, or (as `anchor:`) one
+// that sets the scale of the prediction. Exactly one of the five figures is given.
 struct MeasuredRow {
   std::string strategy;  // label of an entry; may be left out when there is only one
   int gpus = 0;
@@ -141,7 +141,7 @@ struct MeasuredRow {
   Location where;
 };
 
-// The meshes that `recommend` looks at: all combinations of these sizes and manners that divide.
+// The meshes that `recommend` tries: all valid combinations of these sizes and options.
 struct MeshLimits {
   std::vector<std::int64_t> tensor{1, 2, 4, 8};
   std::vector<std::int64_t> context;  // empty = of long sequences several, else 1
@@ -156,7 +156,7 @@ struct RecommendSpec {
   MeshLimits parallel;
 };
 
-// What the GPUs draw over the whole run.
+// Energy of the GPUs over the whole run.
 struct EnergySpec {
   double overhead = 1;          // of the building: its power over that of its machines (PUE)
   double carbon_intensity = 0;  // grams of CO2 for each kWh of the grid; 0 = not said
@@ -202,7 +202,7 @@ struct Scenario {
   std::vector<MeasuredRow> measured;
   std::vector<MeasuredRow> anchor;
 
-  std::vector<std::string> recipe_set;  // what the recipe gave (WithRecipe::set)
+  std::vector<std::string> recipe_set;  // settings of the recipe (WithRecipe::set)
   std::string file;                     // where it was read from
   Location model_where, platform_where, fabric_where, profile_where, gpus_where, batch_where;
   Location cuda_graphs_where, low_precision_where;

@@ -1,5 +1,5 @@
-// How a scenario file is written: one declaration per field (core/fields.hpp);
-// docs/scenario-format.md is generated from it.
+// The format of a scenario file: one declaration per field (core/fields.hpp). Include it to read,
+// write or document scenarios; docs/scenario-format.md is generated from it.
 #pragma once
 
 #include "core/fields.hpp"
@@ -222,7 +222,7 @@ void describe(Visitor& v, RecommendSpec& r) {
   v.field("parallel", r.parallel, "Meshes that are looked at: all combinations that divide.");
 }
 
-// Where messages about whole fields point.
+// Places for messages about whole fields.
 template <class Visitor>
 void describe_places(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);

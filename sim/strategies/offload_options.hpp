@@ -1,5 +1,5 @@
-// Offload of an optimizer as a scenario file says it: the place of its state, and how the host updates.
-// Facts H109 to H122 (docs/facts-meshes.md).
+// Options of an offloaded optimizer in a scenario file: the place of its state, and the host's
+// update code. Shared by FSDP and ZeRO. Facts H109 to H122 (docs/facts-meshes.md).
 #pragma once
 
 #include <array>
@@ -8,13 +8,15 @@
 
 namespace lockstep {
 
-// Memory that holds the optimizer's state. Every tier but the device has the update done by the host.
+// Memory that holds the optimizer's state. The host computes the update on every tier except the
+// device.
 enum class OffloadTier { device, host, nvme };
 template <>
 struct EnumNames<OffloadTier> {
   static constexpr std::array names{"device", "host", "nvme"};
 };
-// Code of the update on the host: DeepSpeed's CPU Adam is one pass, torch.optim one pass per operation.
+// Code of the update on the host: DeepSpeed's CPU Adam is one pass, torch.optim one pass per
+// operation.
 enum class HostUpdateCode { fused, separate };
 template <>
 struct EnumNames<HostUpdateCode> {

@@ -1,10 +1,10 @@
-// Parts that the options of all strategies share: the forms that `recommend` tries of a strategy, each of
-// which lists its own as `forms`, and a check of element sizes.
+// Common parts of the options of strategies: the forms that `recommend` tries, which each strategy
+// lists as `forms`, and a check of element sizes. Include it in every options.hpp.
 #pragma once
 
 namespace lockstep {
 
-// The family of forms that change gradients on their way, and with them what is learned.
+// The family of forms that compress gradients, which changes learning.
 inline constexpr const char* compressed_family = "compressed DDP";
 
 struct StrategyForm {
@@ -17,7 +17,7 @@ struct StrategyForm {
   bool nvme = false;         // only where the platform has NVMe drives
 };
 
-// PyTorch reduces and gathers in half or in single precision; 0 = by the scenario's precision.
+// PyTorch reduces and gathers in half or in single precision; 0 = the scenario's precision decides.
 template <class Report>
 void check_element_size(Report report, const char* field, double bytes) {
   if (bytes != 0 && bytes != 2 && bytes != 4) {

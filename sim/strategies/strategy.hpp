@@ -1,6 +1,6 @@
-// The strategy seam: a training job goes in, the simulated steps come out, and what else only the
-// strategy knows of it. Each strategy is a folder whose program reads like the algorithm it
-// simulates; strategies/table.hpp lists them.
+// The interface of strategies: a training job goes in, simulated steps come out, with all other
+// knowledge about the strategy. Derive from it to add a strategy. Each strategy is a folder whose
+// program reads like the algorithm it simulates; list it in strategies/table.hpp.
 #pragma once
 
 #include <algorithm>
@@ -29,23 +29,23 @@ namespace lockstep {
 
 struct UpdateSchedule;  // results/schedule.hpp
 
-// How a job is simulated: nothing in here changes what the job is.
+// Options of the simulation; none of them changes the job.
 struct Simulation {
   std::uint64_t seed = 1;
   int steps = 100;           // optimizer steps to simulate at most
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
   Engine engine = Engine::automatic;  // as asked for: choose_engine() (run_steps.hpp)
-  // Where a strategy writes the order of its updates (results/schedule.hpp) when its workers need
-  // not keep step; "" = nowhere.
+  // File for the order of updates (results/schedule.hpp) of asynchronous workers; "" = none.
   std::string schedule_file{};
-  std::function<void(double)> progress{};  // hears the share of the steps that is simulated
-  Observer* observer = nullptr;            // hears of what is simulated; null = nobody listens
+  std::function<void(double)> progress{};  // called with the simulated share of the steps
+  Observer* observer = nullptr;            // gets the simulated events; null = none
 };
 
 struct PricedStep {
   std::shared_ptr<const TrainingStep> step;  // of one micro-batch on one GPU; never null
-  // With a pipeline: the parts of the step, one for each chunk of each stage; none = the step is one part.
+  // With a pipeline: the parts of the step, one for each chunk of each stage; null = the step is
+  // one part.
   std::shared_ptr<const std::vector<ModelPart>> parts;
   std::shared_ptr<const ComputeCosts> costs;
 };
@@ -56,8 +56,8 @@ struct Job : PricedStep {
   Machine machine;
   Mesh mesh;
   int accumulation = 1;  // micro-batches per optimizer step
-  // The token slices of a micro-batch in the order of the tokens (TeraPipe: Li et al. 2021); empty = the step
-  // is computed as a whole.
+  // The token slices of a micro-batch in the order of the tokens (TeraPipe: Li et al. 2021); empty
+  // = the step is computed as a whole.
   std::vector<PricedStep> slices{};
   ParallelOptions parallel;  // how a replica of the model is spread over GPUs
   OptimizerSpec optimizer;
@@ -69,8 +69,8 @@ struct Job : PricedStep {
   // Seconds that the loader needs to deliver one micro-batch; 0 = never the bound.
   double data_loading_seconds = 0;
   Stragglers stragglers;
-  // The kind of each rank's device: 0 = the machine's, from 1 on QueuedWork::elsewhere of its work;
-  // empty = the machine's everywhere.
+  // The kind of each rank's device: 0 = the machine's, from 1 on an index into
+  // QueuedWork::elsewhere of its work. Empty = the machine's device everywhere.
   std::vector<int> device_of_rank{};
   double communication_scale = 1;  // factor on every transfer's lone time (an anchor's finding)
   Simulation simulation{};
@@ -83,29 +83,29 @@ struct Job : PricedStep {
   int passes() const { return accumulation * slices_of_micro_batch(); }
 };
 
-// Its pipeline in numbers; one stage with one chunk without.
+// The shape of the job's pipeline; one stage with one chunk if there is none.
 PipelineShape pipeline_shape(const Job& job);
 // The job of one part of the model. Costs refer to `job`.
 Job part_job(const Job& job, std::size_t part);
 
 // Simulated behaviour of the steady state (the first step apart).
 struct StrategyResult {
-  // One entry for each simulated optimizer step after the first; for the steady state alone, where
-  // it is proven. Where steps repeat only after several, the mean of each such period.
+  // One entry for each simulated optimizer step after the first; only the steady state if it is
+  // proven. If steps repeat only after several, the mean of each such period.
   std::vector<double> step_seconds;
   double first_step_seconds = 0;
   Engine engine = Engine::loop;     // that carried it out
   bool extrapolated = false;        // steady state proven, later steps not simulated
-  int simulated_steps = 0;          // all of them: the first, and what led to the steady state
+  int simulated_steps = 0;          // including the first and the steps before the steady state
   int simulated_micro_batches = 0;  // of one step; the others are like them
   bool phases = false;  // the simulated steps stand for the whole run, however long it is
   // Mean step after the warm-up; absent = there is no warm-up.
   std::optional<double> later_step_seconds;
   StepSplit split;  // mean over ranks and steps after the first; sums to the mean step
   std::vector<StageRecord> stages;  // of a pipeline: the same by stage, and its memory
-  std::vector<RankTimes> ranks;     // the same rank by rank, ascending; those alike are one
+  std::vector<RankTimes> ranks;     // the same by rank, ascending; equal ranks are one entry
   std::optional<double> step_without_stragglers;  // where the point asks for it
-  // Means of several seeds, this one's first, where the point asks for it and anything is drawn.
+  // Means of several seeds, this one's first, if the point asks for them and any value is random.
   std::vector<double> step_of_seed, staleness_of_seed;
   double device_busy = 0;       // mean busy seconds of a device per step
   double samples_per_step = 0;  // samples all ranks together finish per step_seconds entry
@@ -117,7 +117,7 @@ struct StrategyResult {
   std::vector<std::string> notes;
 };
 
-// Who updates the parameters.
+// The place where parameters are updated.
 enum class Updater { device, own_host, servers_host };
 
 MemoryUse fullest(const std::vector<MemoryUse>& stages);
@@ -126,46 +126,46 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Throws ConfigError, without a place in a file, when the options do not fit the job; so do
-  // memory() and communication().
+  // Throws ConfigError without a place in a file if the options do not fit the job; so do memory()
+  // and communication().
   virtual StrategyResult simulate(const Job& job) const = 0;
-  // Memory of one device of each stage, without simulating. A log is of the last.
+  // Memory of one device of each stage, without simulating. A requested log is of the last stage.
   virtual std::vector<MemoryUse> stage_memory(const Job& job,
                                               const MemoryQuery& query = {}) const = 0;
-  // Of the fullest.
+  // The memory of the stage that needs most.
   MemoryUse memory(const Job& job, const MemoryQuery& query = {}) const {
     return fullest(stage_memory(job, query));
   }
-  // A lower bound of a simulated step: transfers cannot be hidden any better. 0 = unknown.
+  // A lower bound of a simulated step's seconds, from its transfers alone. 0 = unknown.
   virtual double least_communication_seconds(const Job&) const { return 0; }
   // Messages and the tensors in them, for programs that compare them with the real ones
   // (`export --layers`).
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
-  // Options that are not at their defaults and do nothing in this job.
+  // Options that differ from their defaults and have no effect in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
-  // Adds to the order of updates of ranks in step how their gradients are compressed, and how late they are
-  // applied.
+  // For synchronous ranks: adds the compression of gradients and the delay of updates to the
+  // schedule.
   virtual void describe_updates(const Job&, UpdateSchedule&) const {}
-  // Options that are given and change what is learnt, and that no replay of the updates carries out.
+  // Given options that change learning and that no replay of the updates supports.
   virtual std::vector<std::string> not_replayed(const Job&) const { return {}; }
   virtual Updater updater(const Job&) const { return Updater::device; }
 
   // Parameter servers that workers push to; 0 = ranks talk to each other.
   virtual int servers() const { return 0; }
-  // Servers on hosts of their own, which live on when a worker's node fails.
+  // Servers on hosts of their own, which survive the failure of a worker's node.
   virtual int server_hosts() const { return 0; }
-  // Ranks that together hold parameters and optimizer state once: a replica, which is lost with one
-  // of them. Throws as simulate() does.
+  // Ranks that together hold parameters and optimizer state once: a replica. The loss of one rank
+  // loses the replica. Throws as simulate() does.
   virtual int state_ranks(const Job& job) const { return job.mesh.gpus() / job.mesh.data; }
-  // Nodes of workers that keep parameters and optimizer state, a share each, and write it to a
-  // checkpoint, beside the servers' own hosts.
+  // Nodes of workers, without the servers' own hosts, that keep a share of parameters and optimizer
+  // state and write it to a checkpoint.
   virtual int state_nodes(const Job& job) const { return nodes_of(state_ranks(job), job.machine); }
-  // Whether a worker that is lost stops nobody.
+  // Whether the other workers continue after the loss of one.
   virtual bool outlives_workers() const { return false; }
 
-  // The precision that operators compute in, where the scenario asks for `precision`.
+  // The precision in which operators compute if the scenario asks for `precision`.
   virtual Precision compute_precision(Precision precision) const { return precision; }
-  // Autocast is around what computes in that precision, besides.
+  // Whether autocast is active besides.
   virtual bool autocasts(Precision) const { return false; }
   // Batch norms stay fp32 there.
   virtual bool widens_batch_norm(Precision) const { return false; }
@@ -174,7 +174,7 @@ class Strategy {
     if (drains(parallel.pipeline.schedule)) return "";
     return "stages that never drain update apart, each with all of its weights";
   }
-  // Why the options exclude this precision; the field is relative to the strategy's entry.
+  // The error if the options exclude this precision; the field is relative to the strategy's entry.
   virtual std::optional<Diagnostic> misfit(Precision) const { return std::nullopt; }
   // Why the framework does not run the job, where the model's weights may lie with their channels last; the
   // field is as above.

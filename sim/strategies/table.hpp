@@ -1,4 +1,5 @@
-// The table of strategies: one line each. A strategy's options say its name and who carries it out.
+// The table of strategies: one line each. Add a strategy here. A strategy's options state its name
+// and its implementation.
 #pragma once
 
 #include <array>
@@ -45,8 +46,8 @@ inline const char* strategy_name(const StrategyOptions& options) {
   return AlternativeNames<StrategyOptions>::names[options.index()];
 }
 
-// By the overload for the options that are given. Takes nothing that only converts to the variant:
-// options without an overload are refused by the compiler.
+// Chooses the overload for the given options. Accepts no type that only converts to the variant:
+// the compiler refuses options without an overload.
 template <class... Options>
 std::unique_ptr<Strategy> make_strategy(const std::variant<Options...>& options) {
   return std::visit([](const auto& chosen) { return make_strategy(chosen); }, options);

@@ -34,7 +34,7 @@ std::optional<std::int64_t> samples_of_replica(BatchSpec batch, int replicas) {
   }
 }
 
-// The whole model's, with whatever can be recomputed marked.
+// The step of the whole model, in which all recomputable activations are marked.
 TrainingStep whole_step(const Scenario& scenario, const Inputs& inputs) {
   StepOptions options = step_options(scenario, scenario.strategies.front(), 1);
   options.activation_checkpointing = true;
@@ -51,7 +51,7 @@ bool has_mesh(const Scenario& scenario) {
   return replica_gpus(scenario.parallel) > 1 || scenario.parallel.expert.size > 1;
 }
 
-// A mesh of all axes, from which candidates have the manners of those that they use.
+// A mesh with all axes; candidates take the options of the axes that they use.
 ParallelOptions all_axes(bool split) {
   ParallelOptions mesh;
   mesh.tensor.size = mesh.context.size = mesh.expert.size = mesh.pipeline.stages = split ? 2 : 1;
@@ -82,7 +82,7 @@ struct Kind {
   }
 };
 
-// Of meshes.
+// The family of candidates with a mesh.
 constexpr const char* mesh_family = "mesh";
 constexpr int mesh_complexity = 2;  // and 1 for each axis: what has no mesh is simpler
 

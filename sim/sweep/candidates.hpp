@@ -1,4 +1,5 @@
-// The candidates of a recommendation, as settings of a sweep.
+// The candidates of a recommendation, as settings of a sweep. Use candidates_of() to enumerate
+// them, Variants to read one.
 #pragma once
 
 #include "points/inputs.hpp"
@@ -7,14 +8,14 @@
 
 namespace lockstep {
 
-// A file's scenario under settings. A file that lists platforms is about the first of them, unless a
-// setting says another.
+// A file's scenario under settings. If a file lists platforms, the first one counts, unless a
+// setting gives another.
 class Variants {
  public:
-  // `changes`: settings of all.
+  // `changes`: settings that apply to all variants.
   explicit Variants(const std::string& file, const std::vector<std::string>& changes = {});
   const std::vector<std::string>& platforms() const { return platforms_; }  // those that it lists
-  // Without what was measured: it is of other settings.
+  // The scenario without its measured rows, which belong to other settings.
   Scenario with(const std::vector<std::string>& settings) const;
 
  private:
@@ -27,23 +28,24 @@ class Variants {
 Scenario scenario_of(const Candidate& candidate);
 
 struct Candidates {
-  // Data parallelism alone. Those that differ in the division of the batch only follow each other, the largest
-  // micro-batch first.
+  // Candidates with data parallelism alone. Candidates that differ only in the division of the
+  // batch are adjacent, the largest micro-batch first.
   std::vector<Candidate> plain;
-  // With a mesh: of models that say how they may be cut. A scenario's own mesh is the only one. Those that differ in
-  // pipeline and strategy only follow each other.
+  // Candidates with a mesh, for models that state how they may be cut. If the scenario has a mesh,
+  // it is the only one. Candidates that differ only in pipeline and strategy are adjacent.
   std::vector<Candidate> meshes;
   std::size_t refused = 0;  // meshes that do not divide
   std::map<std::string, std::size_t>
       left_out;  // what cannot be: a batch that does not divide, too many GPUs
 };
 
-// All combinations of platforms, GPU counts, meshes, strategies, divisions of the batch into micro-batches,
-// and activation checkpointing. Throws ConfigError when a platform or GPU count is none.
+// All combinations of platforms, GPU counts, meshes, strategies, divisions of the batch into
+// micro-batches, and activation checkpointing. Throws ConfigError for an unknown platform or an
+// impossible GPU count.
 Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
                          InputFiles& files);
 
-// Whether they differ in the division of the batch only.
+// Whether two candidates differ only in the division of the batch.
 bool same_but_for_micro_batch(const Candidate& a, const Candidate& b);
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-// Of one setting: more are not read before the sweep begins.
+// Number of values of one setting that are checked before the sweep begins.
 constexpr std::size_t most_checked = 10'000;
 constexpr PointIndex most_points_of_a_grid = PointIndex{1} << 53;
 

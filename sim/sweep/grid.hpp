@@ -1,6 +1,7 @@
-// All combinations of a scenario's settings, numbered. A point is one strategy entry on one GPU
-// count: the entries are the outermost axis, GPU counts the innermost, the settings in between in
-// the order they are given. A setting inside an entry is an axis of that entry only.
+// All combinations of a scenario's settings, numbered. Use it to enumerate the points of a sweep
+// without holding them in memory. A point is one strategy entry on one GPU count: the entries are
+// the outermost axis, GPU counts the innermost, the settings in between in the order they are
+// given. A setting inside an entry is an axis of that entry only.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ using PointIndex = std::uint64_t;
 class Grid {
  public:
   // Reads the scenario and every value of every setting, and the files they name (which stay in
-  // `files`). Throws ConfigError with all that is wrong, in terms of the settings' texts. What is
-  // wrong with a combination only (a batch that does not divide) is found when its point is made.
+  // `files`). Throws ConfigError with all mistakes, located in the texts of the settings. A mistake
+  // of a combination (a batch that does not divide) is found when its point is made.
   Grid(const std::string& scenario_file, const std::vector<std::string>& settings,
        InputFiles& files);
 
@@ -29,10 +30,10 @@ class Grid {
   // The scenario of one point: one strategy, one GPU count. Throws ConfigError.
   Scenario scenario(PointIndex point) const;
   std::size_t entry(PointIndex point) const;  // of the file's strategies, or of `strategies=`
-  // Path and value of what is set at a point, in the order of the settings.
+  // Path and value of each setting at a point, in the order of the settings.
   std::vector<std::pair<std::string, const std::string*>> set(PointIndex point) const;
   const std::vector<Setting>& settings() const { return settings_; }
-  // The same for the same scenario text, settings and program.
+  // Equal for equal scenario text, settings and program.
   const std::string& digest() const { return digest_; }
 
  private:
@@ -41,7 +42,7 @@ class Grid {
     EntriesOfSetting where;
     bool applies_to(std::size_t entry) const;
   };
-  // For each axis which value; nothing where it does not apply.
+  // The chosen value of each axis; nothing if the axis does not apply.
   std::vector<std::optional<std::size_t>> values_at(PointIndex point) const;
   Scenario read(std::size_t entry, const std::vector<std::optional<std::size_t>>& values) const;
   void check_values(InputFiles& files) const;

@@ -1,4 +1,4 @@
-// Bounds a candidate's step, asks for its memory, and simulates what is left.
+// Bounds a candidate's step, computes its memory, and simulates the remaining candidates.
 #include "sweep/judge.hpp"
 
 #include <algorithm>
@@ -75,7 +75,8 @@ double least_step_seconds(const Point& point) {
       stragglers.per_rank_sigma.value_or(0) > usual_spread) {
     return 0;  // some ranks may be faster than the device's file says
   }
-  // Where all wait for each other the slowest counts, who is no faster than the device's file says.
+  // If all ranks wait for each other, the slowest counts, and it is no faster than the device's
+  // file states.
   const double fastest = point.strategy->outlives_workers() ? 1 - 5 * usual_spread : 1;
   return fastest * point.compute_seconds;
 }
@@ -137,7 +138,7 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
   }
 }
 
-// A peak beyond what a GPU may use need not be exact.
+// A peak beyond the usable memory need not be exact.
 MemoryQuery Judge::memory_asked(const Job& job) {
   MemoryQuery query;
   if (job.mesh.only_data()) query.known = &known_[job.step];

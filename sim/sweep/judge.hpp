@@ -1,4 +1,4 @@
-// Says of a candidate's job whether it keeps the limits, and with which figures. Worker processes do it.
+// Judges a candidate's job: whether it keeps the limits, and its figures. Runs in worker processes.
 #pragma once
 
 #include <limits>
@@ -18,21 +18,22 @@ namespace lockstep {
 // The outcome of a candidate.
 struct Judgement {
   std::optional<Verdict> verdict;
-  std::string left_out;  // why there is none
+  std::string left_out;  // the reason why there is no verdict
 };
 
 inline constexpr const char* too_large = "needs more memory than a GPU may use";
 inline constexpr const char* misses_deadline = "misses the deadline";
 inline constexpr const char* exceeds_budget = "exceeds the budget";
 
-// Between a worker process and its parent.
+// Serialised form, from a worker process to its parent.
 std::string judgements_text(const std::vector<Judgement>& list);
 std::vector<Judgement> read_judgements(const std::string& text);
 
-// GPUs that are paid. Clouds rent whole nodes; a scenario that gives a price of its own prices the GPUs in use.
+// Number of GPUs that are paid for. Clouds rent whole nodes; a scenario that gives a price of its
+// own prices the GPUs in use.
 int rented_gpus(const Scenario& scenario, int gpus, const Machine& machine);
 
-// Jobs that differ in the micro-batch only, from the largest on.
+// Jobs that differ in the micro-batch only, the largest first.
 using Group = std::vector<Scenario>;
 
 class Judge {
@@ -42,13 +43,14 @@ class Judge {
   Judge(const InputFiles& files, const RecommendOptions& options)
       : files_(files), options_(options) {}
 
-  // One is not simulated when it does not fit, when the compute of a step alone, or its
-  // communication, takes it over a limit, or takes longer than a whole step of a larger micro-batch
-  // that is within the limits: then it is neither faster nor cheaper. The smallest is, as it needs
+  // Judges the jobs in order. A job is not simulated if it does not fit, or if the compute or the
+  // communication of a step alone exceeds a limit. The same holds for a job whose compute or
+  // communication alone takes longer than a whole step of a larger micro-batch: it is neither
+  // faster nor cheaper. The smallest micro-batch is exempt from this last rule, because it needs
   // least memory.
   std::vector<Judgement> judge(const Group& group, const Report& report);
 
-  // One job; what takes longer than `fastest` seconds for certain is left out.
+  // Judges one job; it is left out if it certainly takes longer than `fastest` seconds.
   Judgement judge(const Scenario& scenario, double fastest, const Report& report);
 
  private:

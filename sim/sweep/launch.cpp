@@ -12,7 +12,7 @@ struct Variables {
   const char *rank, *ranks, *by;
 };
 // Open MPI's mpirun; PMI of MPICH and others; a step of Slurm's srun. The allocation's own
-// SLURM_NTASKS says nothing: a batch script is one process.
+// SLURM_NTASKS is no evidence: a batch script is one process.
 constexpr std::array launchers{Variables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
                                Variables{"PMI_RANK", "PMI_SIZE", "an MPI launcher"},
                                Variables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"}};

@@ -1,5 +1,5 @@
-// Whether this process is one of several that mpirun or srun started, as the environment says
-// before MPI does.
+// Detects whether mpirun or srun started this process as one of several. Reads the environment, so
+// it may be called before MPI_Init.
 #pragma once
 
 namespace lockstep {

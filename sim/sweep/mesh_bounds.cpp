@@ -25,8 +25,8 @@ Scenario without_pipeline(const Scenario& job) {
   return alone;
 }
 
-// Bytes for each parameter of a rank's layers: of the parameter with its optimizer's state, and of its
-// gradient; all of them, or shares.
+// Bytes for each parameter of a rank's layers: of the parameter with its optimizer's state, and of
+// its gradient; complete or in shares.
 struct Held {
   double dense = 0, expert = 0;
   double dense_gradient = 0, expert_gradient = 0;
@@ -48,7 +48,8 @@ Held held_by(const Point& point, const StrategyOptions& strategy) {
   return {element + state, element + state, element, element};
 }
 
-// The fewest micro-batches that wait for their backward at a rank's fullest moment, of all its chunks.
+// The fewest micro-batches that wait for their backward at a rank's fullest moment, of all its
+// chunks.
 std::vector<int> fewest_in_flight(PipelineSchedule schedule, const PipelineShape& shape) {
   if (shape.stages == 1) return {1};
   std::vector<int> counts;
@@ -143,7 +144,7 @@ MeshBound MeshBounds::of(const Scenario& job) {
   Point asked = point;
   asked.job.stragglers = job.stragglers;
   const int gpus = job.gpus.front();
-  // Token slices are in all stages at once, and compute less of what a mask hides.
+  // Token slices are in all stages at once, and compute less of the part that a mask hides.
   const bool whole = pipeline.slices == 1;
   if (whole && least_step_seconds(asked) > 0) bound.total = seconds * steps_of_run(job, point);
   bound.capacity = point.job.machine.device.memory_bytes;

@@ -1,5 +1,5 @@
-// Lower bounds of a candidate with a mesh, without its simulation: seconds of a step and bytes of the fullest
-// stage.
+// Lower bounds of a candidate with a mesh, without its simulation: seconds of a step and bytes of
+// the fullest stage. Used to rule out candidates (mesh_search.hpp).
 #pragma once
 
 #include <map>
@@ -25,15 +25,15 @@ class MeshBounds {
  public:
   explicit MeshBounds(const InputFiles& files) : files_(files) {}
 
-  // A job of one strategy on one GPU count. Time: on every rank, the forwards of the stages before it,
-  // its own work of all micro-batches, and the backwards of the stages before it, where a schedule does
-  // not split these (for equal stages (m + p - 1) / m of the work). Work is kernels with the exchanges
-  // that are waited for. Memory: parameters and optimizer state with gradients, or with the activations
-  // of micro-batches in flight that are not computed again.
+  // A job of one strategy on one GPU count. Time bound of every rank: the forwards of the stages
+  // before it, its own work of all micro-batches, and the backwards of the stages before it, unless
+  // the schedule splits these (for equal stages (m + p - 1) / m of the work). Work is kernels and
+  // blocking exchanges. Memory bound: parameters and optimizer state, plus gradients or the
+  // activations of micro-batches in flight that are not recomputed.
   MeshBound of(const Scenario& job);
 
  private:
-  // Sums over the layers before each, of one micro-batch.
+  // Prefix sums over the layers, of one micro-batch.
   struct Sums {
     std::vector<double> forward, backward, dense, expert, saved;
   };

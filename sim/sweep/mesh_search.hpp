@@ -1,5 +1,5 @@
-// Candidates with a mesh, thousands of them: bounds rule out most, and the others are simulated best bound first until
-// no bound is below the best.
+// Searches thousands of candidates with a mesh. Bounds rule out most; the others are simulated in
+// order of their bounds until no bound is below the best result.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,10 @@ struct JudgedMeshes {
   MeshCounts counts;
 };
 
-// `plain`: candidates without a mesh, as judged. A mesh whose bound shows that it cannot be 1 % faster than
-// the best of them and of the meshes on as many GPUs of the same platform is not simulated (with --by memory:
-// one that needs more memory for certain).
+// `plain`: judged candidates without a mesh. A mesh is not simulated if its bound shows that it
+// cannot be 1 % faster than the best candidate without a mesh, and than the best mesh on as many
+// GPUs of the same platform. With --by memory, it is not simulated if it certainly needs more
+// memory.
 JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
                           const std::vector<Candidate>& plain,
                           const std::vector<Judgement>& plain_judged,

@@ -1,4 +1,4 @@
-// Combines the sizes of the axes, and leaves out what does not divide.
+// Combines the sizes of the axes, and leaves out combinations that do not divide the model.
 #include "sweep/meshes.hpp"
 
 #include <fmt/format.h>

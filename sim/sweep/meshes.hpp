@@ -1,4 +1,5 @@
-// The meshes that a recommendation looks at, and how settings and tables write them.
+// The meshes that a recommendation tries, and their spelling in settings and tables. Used by the
+// search for candidates.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,10 @@ inline constexpr std::array mesh_forms{
     MeshForm{"fsdp2", "fsdp", "{version: 2}", false},
     MeshForm{"fsdp2 hybrid_shard", "fsdp", "{version: 2, sharding: hybrid_shard}", true}};
 
-// All combinations of the limits' sizes whose replicas fill so many GPUs and whose axes divide the model, with the
-// manners of `base`; data parallelism alone is none of them. Tensor ranks stay on a node. `step`: the whole model's.
-// Combinations that do not divide are counted in `refused`.
+// All combinations of the limits' sizes whose replicas fill the given number of GPUs and whose axes
+// divide the model. Other options are those of `base`. Data parallelism alone is not included.
+// Tensor ranks stay on a node. `step`: the step of the whole model. `refused` counts the
+// combinations that do not divide.
 std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelOptions& base,
                                        const TrainingStep& step, int gpus, int gpus_per_node,
                                        std::size_t& refused);
@@ -32,8 +34,8 @@ std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelO
 // "tp8 pp4 interleaved x5"; "" = only data parallelism.
 std::string mesh_name(const ParallelOptions& mesh);
 
-// `parallel` of the scenario with the axes that have several ranks; tensor ranks share the sequence and the loss, and
-// experts are whole, where no recipe says how.
+// `parallel` of the scenario with the axes that have several ranks. Without a recipe, tensor ranks
+// share the sequence and the loss, and experts are whole.
 std::string mesh_setting(const ParallelOptions& mesh, bool recipe);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Judges candidates on worker processes, trains those that must learn, and fills the matrix.
+// Judges candidates on worker processes, trains candidates that must learn, and fills the matrix.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ constexpr const char* enough_trained = "not trained: enough were (--trainings)";
 constexpr const char* nearly_trained =
     "not trained: one of its kind was, with another batch split or memory saver";
 
-// What keeps a candidate out; "" = nothing.
+// The reason to exclude a candidate; "" = none.
 std::string fault(const Verdict& v, const RecommendOptions& options) {
   if (options.deadline > 0 && v.total > options.deadline) return misses_deadline;
   if (options.budget > 0 && v.dollars > options.budget) return exceeds_budget;
@@ -39,8 +39,8 @@ std::string shortlist_kind(const Candidate& c) {
   return fmt::format("{}/{}/{}", c.platform, c.gpus, c.family);
 }
 
-// Replicas and shards step together, and learn the same whatever saves them memory; what a server
-// applies when, only its simulation says.
+// Replicas and shards step together, and learn the same with every memory saver. The updates of a
+// server are only known from its simulation.
 std::string learns_as(const Candidate& c) {
   if (make_strategy(c.base->strategies.front().options)->servers() == 0) {
     return fmt::format("{} GPUs of {} samples", c.gpus, c.micro * c.accumulation);
@@ -99,9 +99,9 @@ std::string below(const Learner& learner, double accuracy) {
                      percent(learner.accuracy->mean), percent(within.low), percent(within.high));
 }
 
-// Trains what would stand in the shortlist until that is full or enough was trained, and keeps of the
-// ranked those that are known to reach the accuracy. Of servers the best of each kind is trained, and
-// none of its other batch splits and memory savers.
+// Trains candidates of the shortlist until it is full or enough were trained, and keeps the ranked
+// candidates that are known to reach the accuracy. For parameter servers the best candidate of each
+// kind is trained, and none of its other batch splits and memory savers.
 void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   Learners learners(options);
   std::set<std::string> listed, tried;  // kinds
@@ -143,7 +143,7 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   answer.trainings = learners.size();
 }
 
-// "NIC bandwidth": what a candidate is most sensitive to; "" = nothing by half a percent.
+// "NIC bandwidth": the input to which a candidate is most sensitive; "" = none by half a percent.
 std::string limit_of(const Candidate& c, const RecommendOptions& options) {
   const Scenario scenario = scenario_of(c);
   const Point point = expand(scenario).front();
@@ -238,7 +238,8 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
 
 namespace {
 
-// Today's fast path for the recommended candidate; a measured profile has none of it.
+// The fast path of present frameworks for the recommended candidate; a measured profile does not
+// include it.
 std::vector<FasterStill> faster_still(const std::vector<Candidate>& ranked, const InputFiles& files,
                                       const RecommendOptions& options) {
   if (ranked.empty()) return {};
@@ -328,7 +329,8 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(options, answer);
-  // A simpler candidate goes first where it is not measurably slower; energy and memory are not told by time.
+  // A simpler candidate goes first if it is not measurably slower; energy and memory cannot be
+  // compared by time.
   if (answer.by == RankBy::cost || answer.by == RankBy::time) put_simple_first(answer.ranked);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, files, options);

@@ -1,6 +1,6 @@
-// `lockstep recommend`: which platform, GPU count, strategy, batch split and memory saver for a
-// scenario's training run. Candidates are simulated, but for those whose compute alone shows that
-// they cannot be the answer.
+// `lockstep recommend`: finds platform, GPU count, strategy, batch split and memory saver for a
+// scenario's training run. Call recommend(), then render the answer by recommendation_text() or
+// recommendation_json(). Every candidate is simulated, unless its compute alone rules it out.
 #pragma once
 
 #include <array>
@@ -25,13 +25,13 @@ constexpr std::size_t most_shortlisted = 5;
 struct RecommendOptions {
   double deadline = 0;                  // seconds of the whole run; 0 = any
   double budget = 0;                    // USD
-  double memory = 0;                    // bytes of a device that may be used; 0 = all of it
+  double memory = 0;                    // usable bytes of a device; 0 = all of its memory
   std::vector<std::string> settings{};  // "PATH=VALUES" that change the scenario
   std::string gpus{};                   // values of a --set; "" = the scenario's
   std::string platforms{};
   double min_accuracy = 0;  // share of the test set at the end of the run; 0 = nothing is trained
   std::size_t most_trainings = 12;  // of candidates that learn differently, all seeds of each
-  // A candidate's scenario, made ready to be trained; needed with min_accuracy.
+  // Prepares a candidate's scenario for training; needed with min_accuracy.
   std::function<PreparedTraining(const Scenario&)> prepare{};
   std::optional<RankBy> by{};  // default: cost, or time with a budget and no deadline or no price
   RunOptions run{};
@@ -50,11 +50,12 @@ struct Verdict {
   std::optional<SeedMean> accuracy;  // where it was trained, at the end of the run
 };
 
-// A candidate that is better by less than two predictions tell apart.
+// A candidate that is better than the recommended one, but by less than two predictions can
+// distinguish.
 struct PassedOver {
   std::string strategy;
   double gain = 0;  // share of the time
-  double told = 0;  // the least one that would have been told apart
+  double told = 0;  // the smallest gain that would have been distinguished
   bool without_autocast = false;
 };
 
@@ -67,29 +68,29 @@ struct Candidate {
   int complexity = 0;    // of its form (strategies/options.hpp)
   std::int64_t micro = 1, accumulation = 1;
   std::vector<std::string> settings;       // of `lockstep sweep`: gives this point alone
-  std::shared_ptr<const Scenario> base{};  // but for GPUs, batch and mesh
+  std::shared_ptr<const Scenario> base{};  // without GPUs, batch and mesh
   ParallelOptions parallel{};
   Verdict verdict;
   std::optional<PassedOver> passed_over{};  // on the same GPUs, as this strategy is simpler
 };
 
-// What the study's decision matrix says, with this run's numbers: the best candidate of a family,
-// by time, and how it fares.
+// A column of the study's decision matrix with this run's numbers: the best candidate of a family,
+// by time, and its figures.
 struct MatrixColumn {
   std::string family;
   Candidate fastest;
   double least_memory = 0;   // of any candidate of the family that fits
   double least_dollars = 0;  // 0 = no price
-  // Time of the fastest with one GPU 30 % slower, over its own; 0 = 1 GPU. What limits the fastest
-  // instead of its GPUs, where the slow one costs nothing: an input of `explain`.
+  // Time of the fastest with one GPU 30 % slower, over its own; 0 = 1 GPU. The limit of the fastest
+  // candidate other than its GPUs, if the slow GPU costs nothing: an input of `explain`.
   double uneven = 0;
   std::string limit{};
 };
 
-// Meshes that were looked at, and what became of them: not one is counted twice.
+// Counts of meshes by outcome; each mesh is counted once.
 struct MeshCounts {
   std::size_t looked_at = 0;
-  std::size_t refused = 0;    // what does not divide, or cannot be
+  std::size_t refused = 0;    // meshes that do not divide, or are impossible
   std::size_t ruled_out = 0;  // by a bound of time or memory
   std::size_t simulated = 0;  // the others, or their memory alone where that is too much
 };
@@ -98,7 +99,7 @@ struct MeshCounts {
 struct FasterStill {
   std::string setting;          // of `lockstep sweep`
   double gain = 0;              // share of the step
-  bool other_numerics = false;  // what is learned may change
+  bool other_numerics = false;  // may change learning
 };
 
 struct Recommendation {
@@ -116,27 +117,26 @@ struct Recommendation {
   std::vector<std::string> warnings;      // about these
 };
 
-// The kWh that the boards may draw at most, 0 where the scenario does not ask: how much less an idle
-// one draws is not known.
+// The largest energy in kWh that the boards may draw, 0 if the scenario does not ask. The saving of
+// an idle board is not known.
 inline double most_energy(const Verdict& v) {
   return v.energy ? v.energy->kilowatt_hours.high : 0;
 }
 
-// What candidates are ranked by; less is better.
+// The figure that candidates are ranked by; less is better.
 double measure(const Candidate& candidate, RankBy by);
 
-// What a step takes at least: its forward and backward alone.
+// Lower bound of a step: its forward and backward alone.
 double least_step_seconds(const Point& point);
 
-// The best of each family on each platform and GPU count, as places in `ranked`.
+// The best of each family on each platform and GPU count, as indices into `ranked`.
 std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked);
 
-// Throws ConfigError: a scenario without a dataset has no whole run, a platform without a price no
-// cost to be kept in a budget, a scenario without `convergence` no accuracy, one without `energy`
-// no order by it.
+// Throws ConfigError if the scenario lacks an input: a dataset for the length of the run, a
+// platform's price for a budget, `convergence` for accuracy, `energy` for an order by energy.
 Recommendation recommend(const std::string& scenario_file, const RecommendOptions& options);
 
-// For people: the scenario as a command line names it, and what changes it there.
+// For people. Names the scenario as a command line does, with the settings that change it.
 std::string recommendation_text(const Recommendation& recommendation, const std::string& scenario,
                                 const std::vector<std::string>& settings = {});
 // For programs.

@@ -1,4 +1,5 @@
-// The fields of `recommend --json` and the columns of `--csv` (results/fields.hpp).
+// The fields of `recommend --json` and the columns of `--csv` (results/fields.hpp). Include it to
+// write or to describe them.
 #pragma once
 
 #include <fmt/format.h>

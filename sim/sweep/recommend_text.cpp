@@ -20,7 +20,7 @@ using Align = Table::Align;
 constexpr std::size_t most_of_front = 12;
 constexpr std::array by_names{"cheapest", "fastest", "least memory", "least energy"};
 
-// What all of a table's candidates have in common is no column, nor is what nobody asked about.
+// Columns of a table: only figures that differ between its candidates and that the user asked for.
 struct Shown {
   bool numbers = false, platforms = false, energy = false, carbon = false, accuracy = false;
 };
@@ -49,7 +49,7 @@ Table candidates_table(const Shown& shown) {
   return Table(columns);
 }
 
-// Blocks begin with who it is.
+// Blocks begin with the candidate's name.
 std::string folded(const Table& table, const Shown& shown) {
   return table.folded(text_width, 2 + (shown.numbers ? 1 : 0) + (shown.platforms ? 1 : 0));
 }
@@ -97,7 +97,8 @@ constexpr const char* no_autocast =
 constexpr const char* compresses =
     "gradients are compressed, which changes what is learned: --min-accuracy trains it";
 
-// Differences in what is computed: from `best`, or from the scenario where the candidate is the best itself.
+// Differences in the computation: from `best`, or from the scenario if the candidate is the best
+// itself.
 std::string otherwise(const Candidate& c, const Candidate& best) {
   const bool same = &c == &best;
   std::string text;
@@ -145,7 +146,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
   return text + otherwise(c, best);
 }
 
-// Settings of the question that the candidate says itself are left out.
+// Settings of the question that the candidate's own settings contain are left out.
 std::string command(const Candidate& c, const std::string& scenario,
                     const std::vector<std::string>& settings) {
   std::vector<std::string> all;
@@ -184,7 +185,7 @@ std::string matrix_text(const Recommendation& r) {
       [](const MatrixColumn& c) { return bytes_text(c.least_memory); });
   row("cost: cheapest run", "-",
       [](const MatrixColumn& c) { return dollars_or_dash(c.least_dollars); });
-  // Where servers' links are shared, a slow GPU may leave more of them to the others: no gain.
+  // If servers share links, a slow GPU may leave more capacity to the others; this is no gain.
   row("uneven GPUs: one 30 % slower", "async server", [](const MatrixColumn& c) {
     if (c.uneven == 0) return std::string("-");
     const std::string more = fmt::format("+{:.0f} %", std::max(0.0, 100 * (c.uneven - 1)));

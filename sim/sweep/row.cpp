@@ -25,7 +25,7 @@ std::string quoted(const std::string& text) {
 
 constexpr const char* none = "null";
 
-// Those of `run --csv` that do not hang on other points.
+// The cells of `run --csv` that do not depend on other points.
 std::vector<Cell> cells_of(const Prediction& prediction) {
   ColumnCells columns;
   columns.column("precision", prediction.precision);

@@ -1,5 +1,5 @@
-// One line of a sweep's result: what was set, and the answer or why there is none. Only what
-// follows from the input: the same bytes whoever made it.
+// One line of a sweep's result: the settings, and the answer or the reason why there is none.
+// Depends only on the input: the same bytes from every process.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// The chosen points of a grid, in ascending order, and what they have in common.
+// The chosen points of a grid, in ascending order, and their common data.
 struct SweepPlan {
   const Grid* grid = nullptr;
   std::vector<PointIndex> points;  // a row's number is its place here
@@ -19,8 +19,8 @@ struct SweepPlan {
   std::vector<CostScale> scales;   // of the file's anchor; one per entry, or none
 };
 
-// Rows without an answer: `refused` = the combination cannot be (a batch that does not divide, ...),
-// `failed` = the simulation crashed, hung, or took too much time or memory.
+// Rows without an answer: `refused` = the combination is impossible (a batch that does not divide,
+// ...), `failed` = the simulation crashed, hung, or exceeded its time or memory.
 enum class RowKind { answer, refused, failed };
 
 // JSON, one line with its newline.
@@ -33,9 +33,9 @@ struct RowHead {
   std::size_t number = 0, all = 0;  // which of how many rows of the sweep
   RowKind kind = RowKind::answer;
 };
-// Throws std::invalid_argument when this is no row of a sweep.
+// Throws std::invalid_argument if the line is no row of a sweep.
 RowHead read_row(const std::string& line);
-// Of a row that is one, without reading all of it.
+// The kind of a valid row, without parsing all of it.
 RowKind kind_of(const std::string& line);
 bool fits_into_memory(const std::string& line);
 std::string reason_of(const std::string& line);  // why there is no answer; "" = there is one

@@ -1,6 +1,6 @@
-// The rows of a sweep on disk. While it runs they are appended to FILE.part, in any order; at its
-// end FILE appears, sorted and whole. What is in FILE.part when the program is killed is not done
-// again.
+// The rows of a sweep on disk. Use it so that a sweep can be interrupted and continued. While it
+// runs they are appended to FILE.part, in any order; at its end FILE appears, sorted and whole. If
+// the program is killed, the rows in FILE.part are kept, and the next run does not repeat them.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace lockstep {
 
 class RowsFile {
  public:
-  // `numbers`: the rows that make it whole. Takes up what an earlier run left behind, but, if asked
-  // for, not its failed rows. Throws ConfigError when that is of another sweep, or another program
-  // is at it now; OutputError when it cannot be written. Without a file name: rows are kept until
-  // finish() prints them.
+  // `numbers`: all row numbers of the complete file. Continues with the rows of an earlier run,
+  // except its failed rows if asked for. Throws ConfigError if these rows belong to another sweep,
+  // or another program is writing them; OutputError if the file cannot be written. Without a file
+  // name: rows are kept until finish() prints them.
   RowsFile(const std::string& file, const std::string& digest, std::vector<std::size_t> numbers,
            bool retry_failed = false);
   ~RowsFile();
@@ -29,7 +29,7 @@ class RowsFile {
   std::vector<std::size_t> missing() const;  // row numbers, ascending
   void append(std::size_t number, const std::string& line);
   void sync();  // to the disk
-  // All rows in their order to a file that appears whole, or (without a name) to standard output.
+  // Writes all rows in order, to a file that appears whole, or (without a name) to standard output.
   void write(const std::string& file, bool csv) const;
   void finish(bool csv);  // to FILE; FILE.part goes
 
@@ -61,7 +61,7 @@ class RowsFile {
 };
 
 // `lockstep sweep --merge`: the rows of several files of one sweep (its shards) as one. Throws
-// ConfigError when they are not, or rows are missing.
+// ConfigError if the files belong to different sweeps, or rows are missing.
 void merge_rows(const std::vector<std::string>& files, const std::string& output, bool csv);
 
 }  // namespace lockstep

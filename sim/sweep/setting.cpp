@@ -78,8 +78,8 @@ std::vector<Piece> split(const std::string& text, std::size_t from) {
   return pieces;
 }
 
-// The same of the values of a setting. A list of a field whose file gives a list is its elements: it is
-// taken without its brackets, in the same places of the text.
+// The same of the values of a setting. If the file gives a list for the field, a list means its
+// elements: its brackets are removed, and places in the text stay.
 std::vector<Piece> pieces_of(const Setting& setting, const std::string& text, std::size_t from) {
   std::vector<Piece> pieces = split(text, from);
   if (setting.path != "gpus" && setting.path != "strategies") return pieces;

@@ -1,4 +1,5 @@
-// One `--set PATH=VALUES` of a sweep: which field of the scenario, and what it is to be.
+// One `--set PATH=VALUES`: a field of the scenario and its values. Use parse_setting() to read it
+// and put() to apply one value.
 //
 //   gpus=1,2,4                         values separated by commas
 //   batch.global=64..1024*2            64, 128, ... 1024; a..b+s in steps of s, a..b of 1
@@ -23,7 +24,7 @@ struct PathStep {
 };
 
 struct Setting {
-  std::string name;  // "--set gpus=1,2,4": what messages call it
+  std::string name;  // "--set gpus=1,2,4": its name in messages
   std::string path;  // "gpus"
   std::vector<PathStep> steps;
   std::vector<Node> values;
@@ -32,16 +33,16 @@ struct Setting {
 
 inline constexpr std::size_t most_values = 1'000'000;  // of one setting
 
-// About the character in column `column`, from 1, of a setting's text.
+// An error about the character in column `column`, from 1, of a setting's text.
 ConfigError setting_error(const Setting& setting, int column, std::string message,
                           std::string hint = "");
 
 // Throws ConfigError, located in the text of the setting.
 Setting parse_setting(const std::string& text);
 
-// The value put at the setting's path; maps on the way are made, and a bare name on the way (`ddp`)
-// becomes a map (`ddp: {}`). `steps` from the `from`-th on. Throws ConfigError where the path leads
-// nowhere.
+// Returns a copy with the value at the setting's path. Missing maps on the path are made, and a
+// bare name (`ddp`) becomes a map (`ddp: {}`). Applies the path's steps from the `from`-th on.
+// Throws ConfigError if the path leads nowhere.
 Node put(const Node& root, const Setting& setting, const Node& value, std::size_t from = 0);
 
 }  // namespace lockstep

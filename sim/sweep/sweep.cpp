@@ -16,11 +16,11 @@ namespace lockstep {
 
 namespace {
 
-// As of `run`: a simulation that says nothing for so long has got stuck.
+// As in `run`: a simulation without progress for so long is stuck.
 constexpr double most_silence = 600;
 constexpr double between_syncs = 1;  // seconds of work that a power cut may cost
 
-// One line for all that is wrong with a combination, without the places of a text nobody wrote.
+// One line for all mistakes of a combination, without places in a text that no user wrote.
 std::string reason_of(const ConfigError& error) {
   std::string reason;
   for (const Diagnostic& diagnostic : error.diagnostics()) {
@@ -53,7 +53,7 @@ SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::si
     for (PointIndex i = 0; i < grid.size(); ++i) plan.points[i] = i;
   }
   if (!Node::parse_file(scenario_file).find("anchor")) return plan;
-  // The factors are those of the file's own hardware, model and strategies.
+  // The factors belong to the file's own hardware, model and strategies.
   for (const Setting& setting : grid.settings()) {
     for (const char* field : {"model", "model_parameters", "platform", "profile", "strategies"}) {
       if (setting.steps.front().key != field) continue;

@@ -24,7 +24,8 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
   const Group* group = workers();
   if (group == nullptr) return {};
   const Lane& lane = group->lanes.at(group->lane_of_rank.at(static_cast<std::size_t>(rank)));
-  // Work of a stream belongs to its own step; work of a communicator to the step that the device is in.
+  // Work of a stream belongs to its own step; work of a communicator to the step that the device is
+  // in.
   std::vector<const StepSpan*> spans;  // by stream
   for (const std::string_view stream : lane.streams) {
     const bool has_steps = lane.steps.find(stream) != lane.steps.end();

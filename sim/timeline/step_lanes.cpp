@@ -37,8 +37,8 @@ bool is_way(std::string_view stream) {
   return stream.starts_with("push to ") || stream.starts_with("pull from ");
 }
 
-// Compute first, then what moves data, then the host: the device's work is what the step is. Pushes
-// and pulls by the servers' numbers, others as they were first used.
+// Compute first, then transfers, then the host: the device's work is the step. Pushes and pulls by
+// the servers' numbers, others as they were first used.
 std::tuple<int, std::size_t, std::string_view> place_of(std::string_view stream) {
   if (stream == "compute") return {0, 0, {}};
   if (stream.starts_with("push to ")) return {2, stream.size(), stream};
@@ -102,7 +102,7 @@ StepTimeline Timeline::step(int index) const {
     }
     result.lanes.push_back(std::move(drawn));
   }
-  // The other stages of a pipeline: what the compute stream of a rank of each does meanwhile.
+  // The other stages of a pipeline: the concurrent work of the compute stream of one rank of each.
   for (const auto& [group_name, stage] : groups_) {
     if (are_servers(group_name) || &stage == group || stage.shown.empty()) continue;
     const int shown = stage.shown.front();

@@ -1,4 +1,4 @@
-// Keeps what an observer hears of the watched ranks and steps.
+// Records the events of the watched ranks and steps.
 #include "timeline/timeline.hpp"
 
 #include <fmt/format.h>
@@ -106,7 +106,7 @@ void Timeline::on_transfer(const Transfer& transfer) {
   entry.end = transfer.end;
   entry.number = transfer.number;
   entry.after = transfer.after;
-  // Told to every lane that takes part, and on the links once.
+  // Reported to every lane that takes part, but counted on the links once.
   if (!loaded_.insert(transfer.number).second) return;
   for (const LinkUse& use : transfer.uses) {
     loads_.push_back({use.link, transfer.start, transfer.end, use.bytes});

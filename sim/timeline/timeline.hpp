@@ -1,5 +1,6 @@
-// A simulated run as a trace: an observer that keeps what a few ranks do in a few steps, and writes
-// it as PyTorch's profiler would. docs/trace.md says what is drawn where.
+// A simulated run as a trace: an observer that records a few ranks in a few steps, and writes them
+// as PyTorch's profiler would. Set it as the observer of a job's simulation before the run.
+// docs/trace.md describes the drawing.
 #pragma once
 
 #include <map>
@@ -36,22 +37,23 @@ class Timeline final : public Observer {
   void on_wait(const Wait& wait) override;
   void on_step(const Step& step) override;
 
-  // Live bytes in device memory in each step, as counters of the ranks: the account runs with the
-  // host where the strategy has one, else with the device.
+  // Live bytes in device memory in each step, as counters of the ranks. Times are the host's if the
+  // strategy logs on the host, else the device's.
   void set_memory(MemoryLog log) { memory_ = std::move(log); }
 
-  // Ranks that are shown.
+  // The shown ranks.
   std::vector<int> ranks() const;
-  // One process per shown rank or server, and one for the links; `title` precedes their names. Those
-  // of several timelines in one file have the numbers of their `place`. A `rank` alone: no others.
+  // One process per shown rank or server, and one for the links; `title` precedes their names.
+  // Process numbers follow from `place`, so that several timelines fit into one file. `rank`: only
+  // this rank is written; -1 = all.
   std::string events(const std::string& title, int place, int rank = -1) const;
-  // The first of the steps as one shown rank does it: the work of each stream, after its predecessor
-  // there, its launch and the events that it waited for; a transfer also after the work of the device
-  // at whose end it could begin, a reduction after the last that ended by then. Times count from the
-  // first node's start. Empty: the rank, an asynchronous one, did not come to the end of that step.
+  // The first step of one shown rank as a graph. Work depends on its predecessor in its stream, its
+  // launch and the events that it waited for. A transfer also depends on the device work whose end
+  // allowed it to begin; a reduction depends on the last device work that ended before it. Times
+  // count from the first node's start. Empty if an asynchronous rank did not complete that step.
   std::vector<ChakraNode> chakra(int rank) const;
-  // Work of the first shown rank, and of the first server, while the rank's device is in step `index`;
-  // the host may already issue the next one. No lanes where the step was not simulated.
+  // Work of the first shown rank, and of the first server, while the rank's device is in step
+  // `index`; the host may already issue the next one. Has no lanes if the step was not simulated.
   StepTimeline step(int index) const;
 
  private:
@@ -86,7 +88,7 @@ class Timeline final : public Observer {
   };
   class Drawing;
   const Group* workers() const;  // null = nothing was seen of them
-  // The span of a step on the stream; null = it was not seen there.
+  // The span of a step on the stream; null if it was not recorded.
   static const StepSpan* span_of(const Lane& lane, std::string_view stream, int step);
   TimelineLane lane_of_step(const Lane& lane, int stream, double begin, double end) const;
   void draw_links(const std::string& title, int process, double begin, double end,
@@ -100,7 +102,7 @@ class Timeline final : public Observer {
   const Job& job_;
   const TimelineOptions options_;
   std::unordered_set<std::string> texts_;
-  // "stage 2" before "stage 10".
+  // Orders "stage 2" before "stage 10".
   struct ByNumber {
     bool operator()(const std::string& a, const std::string& b) const {
       return std::pair(a.size(), a) < std::pair(b.size(), b);

@@ -1,5 +1,5 @@
-// A timeline's slices, arrows and counters. Names, categories and arguments are those of Kineto where
-// it has such a thing (compare a trace of torch.profiler), and `wait` where it has not.
+// A timeline's slices, arrows and counters. Names, categories and arguments are Kineto's if it has
+// such a slice (compare a trace of torch.profiler), and `wait` otherwise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr std::string_view host_stream = "host", compute_stream = "compute";
 // stream is number 7.
 constexpr int host_track = 1, idle_track = 6, compute_track = 7, first_other_track = 20;
 
-// Moments that belong to a slice lie so far before its end. An operator launches its kernels then:
-// the model says no more than when it is over.
+// Moments that belong to a slice lie so far before its end. An operator launches its kernels at
+// this offset: the model only knows its end.
 constexpr double inside = 1e-9;
 
 // Numbers that one timeline of a file may take.
@@ -60,7 +60,7 @@ class Timeline::Drawing {
   };
   using Origins = std::unordered_map<Number, Origin>;
 
-  // `on_gpu`: its streams are those of a GPU.
+  // `on_gpu`: its streams belong to a GPU.
   Drawing(const Timeline& timeline, const Lane& lane, int process, bool on_gpu, bool is_server,
           Origins& origins)
       : timeline_(timeline),
@@ -327,7 +327,7 @@ class Timeline::Drawing {
     arrow_from(entry.after, entry, "ends");
   }
 
-  // From what has the number to `to`.
+  // From the slice with the number to `to`.
   void arrow_from(Number number, const Entry& to, std::string_view category) {
     if (number == 0) return;
     if (const auto here = by_number_.find(number); here != by_number_.end()) {
@@ -393,7 +393,7 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
   return out.text();
 }
 
-// The bytes/s that each link carries: those of its transfers, each spread over its time.
+// The bytes/s that each link carries: each transfer's bytes, spread over its time.
 void Timeline::draw_links(const std::string& title, int process, double begin, double end,
                           TraceEvents& out) const {
   std::map<LinkId, std::map<double, double>> changes;

@@ -1,4 +1,4 @@
-// The names that PyTorch and its profiler give to the simulator's operations.
+// The names that PyTorch and its profiler give to the simulator's operations. Used to write traces.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 namespace lockstep {
 
 // The operator that a layer of this kind (of the model file) calls, "aten::conv2d", and the node of
-// the backward graph that undoes it.
+// its backward.
 std::string operator_name(std::string_view kind);
 std::string node_name(std::string_view kind);
 
-// "Optimizer.step#SGD.step", and what it calls.
+// "Optimizer.step#SGD.step", and the operators that it calls.
 std::string optimizer_name(const OptimizerSpec& optimizer);
 std::string optimizer_operator(const OptimizerSpec& optimizer);
 
@@ -22,10 +22,10 @@ std::string optimizer_operator(const OptimizerSpec& optimizer);
 bool is_collective(std::string_view operation);
 std::string collective_name(std::string_view operation, bool kernel);
 
-// Whether work on the stream keeps a GPU busy: not that of the host's threads, nor messages.
+// Whether work on the stream keeps a GPU busy. False for threads of the host, and for messages.
 bool is_on_device(std::string_view stream);
 
-// As the parts of a step are called (docs/numbers.md).
+// The name of the part of a step (docs/numbers.md).
 std::string_view phase_name(Phase phase);
 std::string_view cause_name(WaitCause cause);
 

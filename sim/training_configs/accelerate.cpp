@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// `distributed_type` decides whose sections count; the others stand idle in the file.
+// `distributed_type` selects the sections that count; other sections of the file have no effect.
 void interpret_accelerate(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string kind = facts.word("accelerate.kind", "no");

@@ -39,7 +39,8 @@ void set_precision(Interpreted& run, bool sharded) {
                                   : "amp-bf16",
              "composer.precision");
   if (!sharded || !half) return;
-  // PURE reduces in the low precision as well, DEFAULT in fp32 (composer/distributed/mosaic_parallelism.py).
+  // PURE reduces in the low precision as well, DEFAULT in fp32
+  // (composer/distributed/mosaic_parallelism.py).
   const bool pure = mixed == "pure";
   run.derive("fsdp.reduce_element_size", pure ? "2 B" : "4 B", "composer.mixed");
   facts.replace("fsdp.autocast", {"true", {}, ""});

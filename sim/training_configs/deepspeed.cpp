@@ -41,7 +41,7 @@ HalfPrecision half_precision(Facts& facts) {
   return half;
 }
 
-// fp16 and bf16 have fp32 master weights unless the file says otherwise; autocast keeps fp32 weights.
+// fp16 and bf16 have fp32 master weights by default; autocast keeps fp32 weights.
 void set_precision(Interpreted& run, const HalfPrecision& half) {
   Facts& facts = run.facts;
   const bool narrow =
@@ -82,7 +82,8 @@ std::string tier(const std::string& device) {
   return device == "cpu" ? "host" : device;
 }
 
-// Offload of stages 1 to 3. Below stage 3 the parameters stay on the device, whatever the file says.
+// Offload of stages 1 to 3. Below stage 3 the parameters stay on the device, even if the file
+// offloads them.
 void set_offload(Interpreted& run, const std::string& strategy, int level) {
   Facts& facts = run.facts;
   const std::string optimizer = facts.word("offload.optimizer", "none");

@@ -1,5 +1,5 @@
-// JSON is judged by nlohmann-json and then read as YAML, of which it is a part but for tabs. TOML is
-// read by toml++.
+// JSON is checked by nlohmann-json and then read as YAML, of which it is a part except for tabs.
+// TOML is read by toml++.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -98,7 +98,7 @@ Node toml_document(const std::string& text, const std::string& path) {
   }
 }
 
-// Files without an ending that tells.
+// For files without a known ending.
 bool looks_like_json(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string::npos && text[first] == '{';

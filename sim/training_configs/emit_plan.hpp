@@ -1,4 +1,5 @@
-// A point of a scenario in the words that all emitted formats share, and who writes the formats.
+// A point of a scenario in terms that all emitted formats share, and the functions that write the
+// formats. To add a format, add a function here.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 
 namespace lockstep {
 
-// A point in the words that all formats share.
+// A point in terms that all formats share.
 class EmitPlan {
  public:
   explicit EmitPlan(const EmitQuestion& question)
@@ -57,8 +58,9 @@ class EmitPlan {
   [[noreturn]] void refuse(const std::string& format, const std::string& what) const;
   // Throws ConfigError for strategies other than ddp, fsdp and zero.
   void must_be_data_parallel(const std::string& format) const;
-  // Throws ConfigError for what the format has no words for: torch.compile but of graphs like `but`, kernels fused by
-  // hand, CUDA graphs, products in low precision but torchao's beside compiled blocks.
+  // Throws ConfigError for features that the format cannot express: torch.compile except graphs
+  // like `but`, hand-fused kernels, CUDA graphs, and low-precision products except torchao's beside
+  // compiled blocks.
   void must_be_eager(const std::string& format, Compile but, bool fused_too) const;
 
   // The optimizer as torch.optim calls it.
@@ -68,7 +70,8 @@ class EmitPlan {
   }
 };
 
-// Each throws ConfigError for what its format cannot say, and notes what it leaves open.
+// Each throws ConfigError for features that its format cannot express, and notes values that it
+// leaves open.
 EmittedFile deepspeed_file(EmitPlan& plan);
 EmittedFile accelerate_file(EmitPlan& plan);
 EmittedFile trainer_file(EmitPlan& plan);

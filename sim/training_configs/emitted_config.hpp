@@ -1,4 +1,4 @@
-// Files that start a scenario's training: the way back from imported_config.hpp.
+// Files that start a scenario's training: the inverse of imported_config.hpp. Used by `--emit`.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// One point of a scenario, and how long its run takes.
+// One point of a scenario, and the duration of its run.
 struct EmitQuestion {
   const Scenario* scenario = nullptr;
   const Point* point = nullptr;
@@ -24,7 +24,7 @@ struct EmittedFile {
 // Names of --emit, in the order of the docs.
 const std::vector<std::string>& emit_formats();
 
-// Throws ConfigError: no such format, or a strategy or model that it cannot say.
+// Throws ConfigError for an unknown format, or a strategy or model that the format cannot express.
 EmittedFile emitted_config(const std::string& format, const EmitQuestion& question);
 
 }  // namespace lockstep

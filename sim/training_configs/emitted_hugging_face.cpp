@@ -1,4 +1,5 @@
-// Writes the files of the Hugging Face family: DeepSpeed's JSON, accelerate's YAML, Trainer's arguments.
+// Writes the files of the Hugging Face family: DeepSpeed's JSON, accelerate's YAML, Trainer's
+// arguments.
 #include <fmt/format.h>
 
 #include <algorithm>

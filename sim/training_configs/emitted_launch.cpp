@@ -150,7 +150,7 @@ class Options {
   std::vector<std::string> list_;
 };
 
-// Sizes of the network; those of a Llama-like one where it has grouped keys.
+// Sizes of the network; the sizes of a Llama-like one if it has grouped keys.
 void add_model(const EmitPlan& plan, Options& options) {
   const std::map<std::string, std::int64_t> sizes = sizes_of(plan);
   const auto size = [&](const char* name, std::int64_t absent) {

@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-// YAML 1.1 makes 5e8 a text and 500_000 a number, YAML 1.2 the other way round: both are numbers here.
+// YAML 1.1 makes 5e8 a text and 500_000 a number, YAML 1.2 the other way round: both are numbers
+// here.
 std::optional<double> number_in(std::string text) {
   std::erase(text, '_');
   double value = 0;

@@ -1,5 +1,6 @@
 // The statements of training configs, in words that all formats share: `micro`, `fsdp.sharding`.
-// Key tables (key_table.hpp) fill them, scenario_of.cpp turns them into a scenario's fields.
+// Write and read all values of a config through it, so that every key is accounted for. Key tables
+// (key_table.hpp) fill them, scenario_of.cpp turns them into a scenario's fields.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct Fact {
   std::string key;  // as the config spells it; "" = a default of the program
 };
 
-// The fate of a key. Every value of a config has one.
+// The fate of a key. Every value of a config has exactly one.
 enum class KeyFate {
   mapped,          // it is part of the scenario
   without_effect,  // it changes no cost, or has no part in this configuration
@@ -37,12 +38,12 @@ struct KeyAccount {
   std::string meaning;  // field of the scenario, or the reason
 };
 
-// Named facts. Reading one marks it as used: a fact that nobody reads had no effect.
+// Named facts. Reading a fact marks it as used: a fact that nobody reads had no effect.
 class Facts {
  public:
-  // Keeps the first of two equal statements. Throws ConfigError where two keys contradict each other.
+  // Keeps the first of two equal statements. Throws ConfigError if two keys contradict each other.
   void set(const std::string& name, const Fact& fact);
-  // A program's own default, where no file says otherwise; true = it was put in.
+  // Sets a program's own default if no file states the value; returns true if it was set.
   bool set_default(const std::string& name, const std::string& value, const std::string& program);
   void replace(const std::string& name, const Fact& fact);
   void erase(const std::string& name);
@@ -58,7 +59,7 @@ class Facts {
 
   bool used(const std::string& name) const;
   std::vector<std::string> names(const std::string& prefix) const;
-  // Defaults of programs that stand in for what no file says.
+  // Defaults of programs for values that no file states.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  private:

@@ -1,4 +1,4 @@
-// Which program a config is of, the files that it points to, and the scenario that follows.
+// Finds the program of a config and the files that it refers to, and derives the scenario.
 #include "training_configs/imported_config.hpp"
 
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ bool has_map(const Node& root, const char* key) {
   return node && node->kind() == Node::Kind::map;
 }
 
-// Its keys also stand in files of programs on top of it, which have others beside.
+// Its keys also occur in files of programs that build on it, beside keys of their own.
 bool is_deepspeed(const Node& root) {
   const bool others =
       found(root, "per_device_train_batch_size", "model_name_or_path", "trainer", "_target_") > 0;
@@ -96,7 +96,7 @@ bool is_lightning(const Node& root) {
                "accelerator") > 0;
 }
 
-// The first that fits is taken: a map is told by what others lack.
+// The first matching format is taken: each map has keys that later formats lack.
 const std::array formats{
     Format{"torchtitan-json", &torchtitan_json_keys, interpret_torchtitan, with_torchtitan_sizes,
            is_torchtitan_json},
@@ -132,7 +132,7 @@ const KeyTable& table_of(const Format& format) {
   return entry->second;
 }
 
-// By the user's word, else by the keys. Throws ConfigError where neither tells.
+// By the user's word, else by the keys. Throws ConfigError if neither identifies the format.
 const Format& format_of(const Node& root, const std::string& path, const std::string& wanted) {
   std::vector<std::string> names;
   for (const Format& format : formats) {
@@ -209,7 +209,8 @@ class Import {
     return false;
   }
 
-  // accelerate reads its section for DeepSpeed in trainings of that kind only, and no keys beside a file.
+  // accelerate reads its section for DeepSpeed in trainings of that kind only, and no keys beside a
+  // file.
   bool is_idle(const Fact& fact) {
     if (!fact.key.starts_with("deepspeed_config.")) return false;
     if (facts_.word("accelerate.kind", "") != "deepspeed") return true;
@@ -268,7 +269,8 @@ class Import {
                                  "name it beside this one"});
   }
 
-  // Below the config's folder, a folder above it inside the working directory, or the working directory.
+  // Below the config's folder, a folder above it inside the working directory, or the working
+  // directory.
   static std::string located(const Fact& fact) {
     std::error_code error;
     const fs::path wanted(fact.value);
@@ -292,7 +294,7 @@ class Import {
     return "";
   }
 
-  // Options of the command line replace what the files say.
+  // Options of the command line replace values of the files.
   void apply_answers() {
     const auto answer = [&](const char* fact, const std::optional<std::int64_t>& value,
                             const char* option) {
@@ -304,7 +306,7 @@ class Import {
     answer("global", answers_.global, "--global");
   }
 
-  // "auto" for both halves: which of them is asked for.
+  // "auto" for both halves: the question names the one to give.
   void leave_open() {
     for (const KeyAccount& account : config_.keys) {
       const bool half = account.fact == "deepspeed.bf16" || account.fact == "deepspeed.fp16";
@@ -313,7 +315,7 @@ class Import {
     }
   }
 
-  // Each program's rules in the order of the files, then the strategy, then what all have.
+  // Each program's rules in the order of the files, then the strategy, then the common rules.
   void interpret() {
     leave_open();
     for (const Format* format : used_) {

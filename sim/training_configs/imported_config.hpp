@@ -1,6 +1,7 @@
 // Scenarios from the configs of training programs: DeepSpeed, accelerate, Hugging Face's trainers,
-// torchtitan, nanotron, Megatron-LM, LLM Foundry and Lightning. Every key is accounted for: mapped, without
-// effect on cost, approximated, asked for, refused, or unknown (docs/import-config.md).
+// torchtitan, nanotron, Megatron-LM, LLM Foundry and Lightning. Used by `import-config` and
+// `--from`. Every key is accounted for: mapped, without effect on cost, approximated, asked for,
+// refused, or unknown (docs/import-config.md).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace lockstep {
 
-// The user's answers beside the files; they win over them.
+// The user's answers; they take precedence over the files.
 struct ConfigAnswers {
   std::string format;  // "" = by the keys
   std::string model;   // a shipped model, a model file, or a config.json
@@ -46,14 +47,14 @@ struct ImportedConfig {
   std::vector<std::string> assumptions;  // defaults of the program
 };
 
-// The first file is the training's own; others are those that it points to. Follows references to
-// files below the first file's folder or the working directory, nothing else. Throws ConfigError: unreadable,
-// keys that contradict each other, refused keys that are not left out.
+// The first file is the training's own config; the others are files that it refers to. References
+// are followed to files below the first file's folder or the working directory only. Throws
+// ConfigError for unreadable files, contradicting keys, and refused keys that are not left out.
 ImportedConfig imported_config(const std::vector<std::string>& files, const ConfigAnswers& answers);
 
-// The scenario, each line with the keys that it stands on; what is asked for stands in comments.
+// The scenario, each line with the keys that it is derived from; open questions are comments.
 std::string scenario_text(const ImportedConfig& config);
-// The same for the scenario's reader, without comments. Throws ConfigError while something is asked for.
+// The same for the scenario's reader, without comments. Throws ConfigError if a question is open.
 std::string askable_scenario_text(const ImportedConfig& config);
 
 }  // namespace lockstep

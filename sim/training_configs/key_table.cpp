@@ -118,7 +118,7 @@ class Statement {
     }
   }
 
-  // The rule with the pattern that says most.
+  // The rule with the most specific pattern.
   const ConfigKeyRule* rule_of(const std::string& key) const {
     const ConfigKeyRule* best = nullptr;
     for (const ConfigKeyRule& rule : table_.rules) {
@@ -130,7 +130,7 @@ class Statement {
     return best;
   }
 
-  // What the rule says of this value.
+  // Applies the rule to this value.
   void apply(const ConfigKeyRule& rule, KeyAccount& account, const Node& node) {
     account.fate = rule.fate;
     account.meaning = rule.because;

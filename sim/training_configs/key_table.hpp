@@ -1,4 +1,5 @@
-// Key tables: what the keys of one format state. They are data, keys/*.yaml:
+// Key tables: the facts that the keys of one format state. To import a key, add it to the format's
+// table. They are data, keys/*.yaml:
 //
 //   strict: true                          # the program refuses keys that it does not know
 //   keys:                                 # a key, dotted from the root, and the fact that it states
@@ -15,10 +16,10 @@
 //       unless: [false]                   # with these values the key has no effect
 //   approximated: ...                     # the same for keys that are priced as something else
 //
-// In patterns `*` is any one part, `**` any rest, `a*` any part that begins with a; a last `*` covers what
-// is below, too. `words`
-// translates values, without regard to case ("*" = all others): "" = as if the key were absent,
-// "!reason" = refused, "~reason" = approximated. Keys with a part that begins with _ are comments.
+// In patterns `*` is any one part, `**` any rest, `a*` any part that begins with a; a last `*`
+// covers what is below, too. `words` translates values, without regard to case ("*" = all others):
+// "" = as if the key were absent, "!reason" = refused, "~reason" = approximated. Keys with a part
+// that begins with _ are comments.
 #pragma once
 
 #include <string>
@@ -79,9 +80,10 @@ struct ConfigDocument {
   std::vector<Diagnostic> notes;  // keys that stand twice: the last one counts
 };
 
-// By the name's ending (.json, .yaml, .yml, .toml), else by the text. JSON must be legal JSON: tabs
-// may indent it, bare words are refused. YAML is read as PyYAML reads it: of a key that stands twice
-// the last counts, `<<` merges. Throws ConfigError with the place; guards as in core/yaml.hpp.
+// The format is chosen by the name's ending (.json, .yaml, .yml, .toml), else by the text. JSON
+// must be legal JSON, except that tabs may indent it; bare words are refused. YAML is read as
+// PyYAML reads it: the last of duplicate keys counts, `<<` merges. Throws ConfigError with the
+// place; guards as in core/yaml.hpp.
 ConfigDocument config_document(const std::string& path);
 ConfigDocument config_document(const std::string& text, const std::string& path);
 

@@ -90,7 +90,8 @@ void interpret_lightning(Interpreted& run) {
 
 namespace {
 
-// litgpt's layers by the names of models/llama.yaml; its product of queries, keys and values is one.
+// litgpt's layers by the names of models/llama.yaml; its product of queries, keys and values is
+// one.
 void read_litgpt_adapters(Interpreted& run) {
   Facts& facts = run.facts;
   if (!facts.has("lora.rank")) return;

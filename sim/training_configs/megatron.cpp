@@ -1,4 +1,5 @@
-// Megatron-LM: its model families, its optimizer, its recomputation and pipelines (megatron/training/arguments.py).
+// Megatron-LM: its model families, its optimizer, its recomputation and pipelines
+// (megatron/training/arguments.py).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +49,8 @@ class Megatron {
     return facts_.word("megatron.positions", "") == "rope" || facts_.flag("megatron.rotary");
   }
 
-  // The family that the arguments describe: BERT by its tokenizer, a Llama-like one by SwiGLU, else a GPT.
+  // The family that the arguments describe: BERT by its tokenizer, a Llama-like one by SwiGLU, else
+  // a GPT.
   void model() {
     if (facts_.has("megatron.t5"))
       refuse("megatron.t5",
@@ -68,7 +70,8 @@ class Megatron {
     gpt();
   }
 
-  // Megatron widens a SwiGLU layer by 8/3 to a multiple of 64 where nothing else is said (arguments.py).
+  // Megatron widens a SwiGLU layer by 8/3 to a multiple of 64 where nothing else is said
+  // (arguments.py).
   void decoder(bool experts) {
     const bool grouped = facts_.flag("megatron.grouped") || !facts_.has("megatron.grouped");
     if (grouped) derive_if("model.kv_heads", "megatron.groups");
@@ -163,7 +166,7 @@ class Megatron {
   // `adam` is decoupled decay, AdamW.
   void batch() {
     if (facts_.has("megatron.batch_schedule")) {
-      // "0:384 200B:768": the last of them is reached.
+      // "0:384 200B:768": the last batch size is reached.
       const std::string text = *facts_.text("megatron.batch_schedule");
       const std::size_t colon = text.rfind(':');
       if (colon != std::string::npos)
@@ -235,7 +238,8 @@ class Megatron {
                 "megatron.dispatcher");
   }
 
-  // Without a distributed optimizer the gradients are all-reduced, after backward unless told to overlap.
+  // Without a distributed optimizer the gradients are all-reduced after backward, unless an option
+  // overlaps them.
   void strategy() {
     const std::string sharding = facts_.word("megatron.sharding", "no_shard");
     if (facts_.flag("megatron.torch_fsdp")) {
@@ -320,7 +324,8 @@ void interpret_megatron(Interpreted& run) {
 
 namespace {
 
-// The tokenizer's files tell a BERT (WordPiece: vocab.txt) and GPT-2's vocabulary (vocab.json, merges.txt).
+// The tokenizer's files tell a BERT (WordPiece: vocab.txt) and GPT-2's vocabulary (vocab.json,
+// merges.txt).
 void read_tokenizer(const Node& arguments, Facts& facts) {
   const auto file = arguments.find("vocab_file");
   if (file && file->scalar().ends_with("vocab.txt"))

@@ -76,7 +76,7 @@ class ModelStatement {
     config_.fields.push_back({path, value, source});
   }
 
-  // What the user names must be there. Throws ConfigError.
+  // A model that the user names must exist. Throws ConfigError.
   void named(const std::string& name, const std::string& source) {
     const std::string file = config_json(name);
     if (!file.empty()) return import(file, source);

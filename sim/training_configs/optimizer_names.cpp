@@ -1,5 +1,5 @@
-// Optimizers as programs spell them: torch.optim, transformers (training_args.py, OptimizerNames), Apex,
-// bitsandbytes, DeepSpeed, Composer, torchtitan.
+// Optimizers as programs spell them: torch.optim, transformers (training_args.py, OptimizerNames),
+// Apex, bitsandbytes, DeepSpeed, Composer, torchtitan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ bool holds(const std::string& text, const char* part) {
 
 }  // namespace
 
-// One kernel for all tensors where the name says fused, or where it is a library's own kernel.
+// One kernel for all tensors if the name contains "fused", or if it is a library's own kernel.
 void interpret_optimizer(Interpreted& run) {
   Facts& facts = run.facts;
   const Fact* fact = facts.find("optimizer");
@@ -72,7 +72,8 @@ void interpret_precision(Interpreted& run) {
     return weights == name || weights == std::string("torch.") + name;
   };
   if (mixed == "bf16" || mixed == "fp8") {
-    // accelerate casts a sharded model's parameters up to fp32 (accelerator.py, prepare_model; utils/fsdp_utils.py).
+    // accelerate casts a sharded model's parameters up to fp32 (accelerator.py, prepare_model;
+    // utils/fsdp_utils.py).
     const bool pure = half("bfloat16") && !sharded;
     run.derive("precision", pure ? "pure-bf16" : "amp-bf16", pure ? "weights" : "mixed");
     return;

@@ -1,4 +1,5 @@
-// Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats share.
+// Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats
+// share.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -183,7 +184,7 @@ class ScenarioStatement {
         fmt::format("{} would be", micro * accumulation * *ranks)});
   }
 
-  // A kind of recomputation says more than a switch.
+  // A kind of recomputation takes precedence over a switch.
   void recomputation() {
     const std::string kind = facts_.word("recompute", "");
     if (kind.empty()) {
@@ -234,7 +235,7 @@ class ScenarioStatement {
                     answers_.platform, machine.gpus_per_node));
   }
 
-  // Data-parallel ranks times accumulation, where the batch says it; 0 where it does not.
+  // Data-parallel ranks times accumulation, if the batch determines it; else 0.
   std::int64_t rank_steps() {
     const auto micro = facts_.count("micro"), global = facts_.count("global");
     if (!micro || !global || *micro <= 0 || *global <= 0) return 0;
@@ -353,7 +354,7 @@ class ScenarioStatement {
   std::optional<std::int64_t> gpus_;
 };
 
-// What became of a key that stated a fact.
+// Sets the fate of a key that stated a fact.
 void account(KeyAccount& account, const Facts& facts, const std::vector<ScenarioField>& fields) {
   if (account.fact.empty()) return;
   if (account.fate == KeyFate::asked) {

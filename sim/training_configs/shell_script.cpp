@@ -63,7 +63,7 @@ class Variables {
     return result;
   }
 
-  // Of an expression of whole numbers; nothing where it holds anything else.
+  // The value of an expression of whole numbers; nothing for other expressions.
   std::optional<std::int64_t> arithmetic(const std::string& text, const Location& where,
                                          int depth) {
     Arithmetic expression{expanded(text, where, depth + 1), *this};
@@ -150,7 +150,7 @@ class Variables {
     throw ConfigError(Diagnostic{where, "", message, "the script is not executed, only read"});
   }
 
-  // The end of what a $ begins.
+  // The end of the expansion that a $ begins.
   static std::size_t end_of(const std::string& text, std::size_t dollar) {
     std::size_t i = dollar + 1;
     if (i >= text.size()) return i;
@@ -169,7 +169,7 @@ class Variables {
     return i;
   }
 
-  // What is not known stays as it is written.
+  // An unknown reference stays as it is written.
   std::string value(const std::string& reference, const Location& where, int depth) {
     if (reference.starts_with("$((") && reference.ends_with("))")) {
       const auto number = arithmetic(reference.substr(3, reference.size() - 5), where, depth);
@@ -245,7 +245,7 @@ class Evaluation {
     return statement.words.empty() ? "" : statement.words[0].plain();
   }
 
-  // The statement that closes the one at `i`, counting those inside.
+  // The statement that closes the statement at `i`; nested statements are counted.
   std::size_t closing(std::size_t i, std::size_t end, const char* open, const char* close) const {
     int depth = 0;
     for (std::size_t k = i; k < end; ++k) {
@@ -279,7 +279,8 @@ class Evaluation {
     }
   }
 
-  // `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may begin a statement with more words.
+  // `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may begin a statement with
+  // more words.
   void conditional(std::size_t begin, std::size_t end) {
     std::size_t i = begin;
     int depth = 0;
@@ -307,7 +308,7 @@ class Evaluation {
     }
   }
 
-  // What follows `then` or `else`.
+  // The statements after `then` or `else`.
   void branch(std::size_t head, std::size_t end, bool is_else) {
     if (is_else) {
       statement(without_first(statements_[head]));
@@ -325,7 +326,7 @@ class Evaluation {
     return statement;
   }
 
-  // Of tests that && and || join, from left to right; [[ may hold several.
+  // The value of tests joined by && and ||, from left to right; [[ may hold several tests.
   std::optional<bool> condition(std::size_t head, std::size_t end) {
     std::optional<bool> all = true;
     bool inside = false;
@@ -401,7 +402,7 @@ class Evaluation {
     return text;
   }
 
-  // As a shell splits what is not quoted; an array's elements are words even inside quotes.
+  // Splits unquoted text as a shell does; an array's elements are words even inside quotes.
   std::vector<std::string> words_of(const ShellWord& word) {
     const bool one = word.parts.size() == 1;
     const std::string text = joined(word);

@@ -1,5 +1,6 @@
-// The command that a launch script would run: its words after expansion. Nothing is executed and no file
-// is read; what only a running shell knows ($(hostname), the environment) stays as it is written.
+// The command that a launch script would run: its words after expansion. Used to import the
+// arguments of a launch script. Nothing is executed and no file is read. Values that only a running
+// shell knows ($(hostname), the environment) stay as they are written.
 #pragma once
 
 #include <map>
@@ -22,10 +23,11 @@ struct LaunchScript {
   std::vector<std::string> notes;                // branches that could not be decided
 };
 
-// Evaluates assignments, arrays, defaults, arithmetic, tests and the first round of loops. Throws ConfigError.
+// Evaluates assignments, arrays, defaults, arithmetic, tests and the first round of loops. Throws
+// ConfigError.
 LaunchScript launch_script(const std::string& text, const std::string& path);
 
-// Its options as a map: `--micro-batch-size 4` is micro_batch_size: 4, a switch is true.
+// The command's options as a map: `--micro-batch-size 4` is micro_batch_size: 4, a switch is true.
 Node options_of(const LaunchScript& script, const std::string& path);
 
 }  // namespace lockstep

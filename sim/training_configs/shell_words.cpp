@@ -1,5 +1,5 @@
-// The shell's tokens as far as launch scripts use them: POSIX shell command language, sections 2.2 and 2.3, and bash's
-// arrays.
+// The shell's tokens as far as launch scripts use them: POSIX shell command language, sections 2.2
+// and 2.3, and bash's arrays.
 #include "training_configs/shell_words.hpp"
 
 #include <fmt/format.h>

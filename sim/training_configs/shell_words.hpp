@@ -1,4 +1,5 @@
-// Shell scripts as statements of words, and what their variables hold. Nothing is ever executed.
+// Shell scripts as statements of words, and the values of their variables. Part of
+// shell_script.cpp's implementation. Nothing is ever executed.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace lockstep {
 
-// A part of a word: how it was quoted decides what is expanded and split.
+// A part of a word. Its quotes decide whether it is expanded and split.
 struct ShellPart {
   enum class Quotes { none, weak, strong };  // nothing, "", ''
   std::string text;
@@ -32,7 +33,7 @@ struct ShellStatement {
   Location where;
 };
 
-// Throws ConfigError: quotes or brackets that do not close, too long a script.
+// Throws ConfigError for unclosed quotes or brackets, and for too long a script.
 std::vector<ShellStatement> shell_statements(const std::string& text, const std::string& path);
 
 }  // namespace lockstep

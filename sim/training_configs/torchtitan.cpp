@@ -19,7 +19,7 @@ std::string schedule_word(const std::string& text) {
   return "";
 }
 
-// Schedules of several stages a rank have two of them unless the file says more.
+// Schedules with several stages a rank have two of them by default.
 void set_schedule(Interpreted& run) {
   Facts& facts = run.facts;
   if (facts.count("stages").value_or(1) <= 1) return facts.erase("schedule");
@@ -37,7 +37,7 @@ void set_schedule(Interpreted& run) {
   if (chunked) facts.set_default("chunks", "2", "torchtitan's stages for each rank");
 }
 
-// `op` keeps what is dear to compute again; a number N recomputes every Nth block.
+// `op` keeps activations that are expensive to recompute; a number N recomputes every Nth block.
 void set_recomputation(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string mode = facts.word("titan.recompute", "selective");
@@ -86,7 +86,7 @@ void set_sharding(Interpreted& run) {
   facts.replace("fsdp.wrap", {"{policy: block_and_ends}", {}, ""});
 }
 
-// A rank's samples are pipeline micro-batches of one sample, unless the file says another size.
+// A rank's samples are pipeline micro-batches of one sample by default.
 void split_for_pipeline(Interpreted& run) {
   Facts& facts = run.facts;
   const auto local = facts.count("micro");

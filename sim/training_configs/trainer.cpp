@@ -1,4 +1,4 @@
-// Hugging Face's Trainer and the programs on top of it: their defaults, their kinds of training.
+// Hugging Face's Trainer and the programs that build on it: defaults and kinds of training.
 #include <fmt/format.h>
 
 #include <algorithm>

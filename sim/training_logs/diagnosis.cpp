@@ -39,7 +39,7 @@ struct Source {
   std::vector<StepTime> steps;
 };
 
-// What a log says itself, then what follows from its rates, then from its clock.
+// Times that the log states come first, then times from its rates, then times from its clock.
 Source times_of(const TrainingLog& log, double tokens, double samples, std::int64_t gpus) {
   Source said{"its times", {}}, rates{"its rates", {}}, clock{"its clock", {}};
   const double share = log.per_gpu && gpus > 0 ? tokens / static_cast<double>(gpus)

@@ -1,4 +1,5 @@
-// Step times of a log: the steady part, and what stands out of it.
+// Step times of a log: the steady part, and its anomalies. Used by `diagnose` and `import-metrics`
+// after training_log().
 #pragma once
 
 #include <optional>
@@ -24,19 +25,19 @@ struct SteadySteps {
 };
 
 // `tokens` and `samples` of one step over all GPUs turn rates into times; 0 = not known. Throws
-// ConfigError where the log tells no time.
+// ConfigError if the log contains no time.
 SteadySteps steady_steps(const TrainingLog& log, double tokens, double samples, std::int64_t gpus);
 
 // Sentences on slow steps, periods, drift and time between steps.
 std::vector<std::string> what_stands_out(const SteadySteps& steps);
 
-// The prediction beside.
+// The prediction for the same training.
 struct PredictedStep {
   double seconds = 0, low = 0, high = 0;  // with its 90 % interval
   double allocated = 0, reserved = 0;     // bytes
 };
 
-// Sentences on what differs, largest first: "step +18 %: ...".
+// Sentences on the differences, largest first: "step +18 %: ...".
 std::vector<std::string> what_differs(const SteadySteps& steps, const PredictedStep& predicted);
 
 }  // namespace lockstep

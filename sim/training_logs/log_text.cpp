@@ -52,8 +52,8 @@ std::optional<Quantity> quantity_after(std::string_view line, std::string_view k
   return quantity;
 }
 
-// Days since 1970-01-01 of the proleptic Gregorian calendar (H. Hinnant, chrono-compatible low-level date
-// algorithms).
+// Days since 1970-01-01 of the proleptic Gregorian calendar (H. Hinnant, chrono-compatible
+// low-level date algorithms).
 double days_from_civil(int year, int month, int day) {
   year -= month <= 2;
   const int era = year / 400;

@@ -1,4 +1,4 @@
-// Values in the lines of logs.
+// Extracts values from lines of logs. Used by the readers of all log formats.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,17 @@
 
 namespace lockstep {
 
-// The number after `key` in the line: "tps: 30,768", "elapsed_time_per_iteration_ms: 11.5K" (11500),
-// "MaxMemAllocated=4.34GB" (4.34). Commas between digits are left out.
+// The number after `key` in the line: "tps: 30,768", "elapsed_time_per_iteration_ms: 11.5K"
+// (11500), "MaxMemAllocated=4.34GB" (4.34). Commas between digits are ignored.
 std::optional<double> number_after(std::string_view line, std::string_view key);
 // Bytes after `key`: "9.46GiB", "547M" (MiB), "4.34GB" (GiB, as DeepSpeed and Megatron write it).
 std::optional<double> bytes_after(std::string_view line, std::string_view key);
-// "2025-07-21 15:57:42,774", "10/17/2025 16:31:56": seconds since 1970, time zones aside.
+// "2025-07-21 15:57:42,774", "10/17/2025 16:31:56" as seconds since 1970; time zones are ignored.
 std::optional<double> clock_in(std::string_view line);
-// "2:30:48", "3 days, 17:51:32".
+// "2:30:48", "3 days, 17:51:32" in seconds.
 std::optional<double> duration_in(std::string_view text);
 
-// Fields of a CSV line; quotes are taken off.
+// Fields of a CSV line, without their quotes.
 std::vector<std::string> csv_fields(std::string_view line);
 
 }  // namespace lockstep

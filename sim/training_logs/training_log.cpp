@@ -1,4 +1,4 @@
-// Recognises what wrote a log, line by line.
+// Recognises the program of a log, line by line.
 #include "training_logs/training_log.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ std::optional<LogEntry> entry_of(std::string_view line, std::string_view key) {
   return entry;
 }
 
-// Lines of one program; each reads what it knows and leaves other lines alone.
+// Reads the lines of one program, and ignores all other lines.
 using LineReader = bool (*)(std::string_view line, TrainingLog& log);
 
 // "step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768"; `wps` before 2025.
@@ -125,7 +125,7 @@ std::vector<std::string_view> lines_of(const std::string& text) {
   return lines;
 }
 
-// The program whose lines are most.
+// The program with the most lines.
 TrainingLog text_log(const std::string& text) {
   std::array<TrainingLog, line_formats.size()> logs;
   std::array<int, line_formats.size()> hits{};
@@ -149,7 +149,8 @@ TrainingLog text_log(const std::string& text) {
   return log;
 }
 
-// Columns by what their names hold, as W&B, TensorBoard, torchtitan, Composer, Megatron and Trainer call them.
+// Columns by parts of their names, as W&B, TensorBoard, torchtitan, Composer, Megatron and Trainer
+// call them.
 struct Column {
   const char* part;
   std::optional<double> LogEntry::*field;
@@ -186,7 +187,7 @@ bool is_step(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A value under its column's name; columns that nobody knows are left alone.
+// A value under its column's name; unknown columns are ignored.
 void take(const std::string& name, const std::string& text, LogEntry& entry, TrainingLog& log) {
   const std::string key = lower_case(name);
   const auto value = number_after(text, "");

@@ -1,4 +1,5 @@
-// Logs of training programs: how long steps took, and how much memory a GPU held.
+// Logs of training programs: step times and memory of a GPU. Use training_log() for any of the
+// formats.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace lockstep {
 
-// What one line says, when `step` steps are done. A rate or a time is the mean of the steps since the
-// line before.
+// The values of one line, after `step` steps. A rate or a time is the mean over the steps since the
+// previous line.
 struct LogEntry {
   std::int64_t step = 0;
   std::optional<double> seconds;  // of one step
@@ -31,9 +32,9 @@ struct TrainingLog {
   std::vector<std::string> notes;
 };
 
-// Text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer, trainer_state.json,
-// LLaMA-Factory's trainer_log.jsonl, JSONL, and CSV as W&B and TensorBoard export it. Throws ConfigError:
-// unreadable, or no line that any of them writes.
+// Text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer,
+// trainer_state.json, LLaMA-Factory's trainer_log.jsonl, JSONL, and CSV as W&B and TensorBoard
+// export it. Throws ConfigError if the file is unreadable, or no line has a known format.
 TrainingLog training_log(const std::string& path);
 
 }  // namespace lockstep

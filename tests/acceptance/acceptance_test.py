@@ -18,7 +18,8 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ["LOCKSTEP_PROGRAM"]
-# Of --device cpu --quick: probes, calibration, 4 single ranks, calibration of two, 5 strategies.
+# Units of --device cpu --quick: probes, calibration, 4 single ranks, calibration of two, 5
+# strategies.
 QUICK_UNITS = 12
 H100 = "NVIDIA H100 80GB HBM3"
 

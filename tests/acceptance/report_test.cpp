@@ -1,4 +1,4 @@
-// What does the report say of results that are not complete, and of how close predictions come?
+// The report about incomplete results, and about the errors of predictions.
 #include "acceptance/report.hpp"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ Prediction predicted(const Figures& figures, const ProvenanceShare& from) {
   return p;
 }
 
-// What a call that was cut leaves: errors that are easy to see.
+// Results of an interrupted call, with errors that are easy to see.
 Findings partial_findings() {
   AcceptanceOptions options;
   options.models = {"resnet50", "gpt2", "resnet101"};
@@ -100,7 +100,7 @@ TEST(AcceptanceReport, BarsAreMediansOfWhatWasNotCalibrated) {
   }
 }
 
-// A run beside whose prediction nothing stands would look like one that was compared.
+// A run without a prediction must not look like a compared one.
 TEST(AcceptanceReport, SaysWhatIsMissingAndWhy) {
   const std::string text = acceptance_report(partial_findings());
   EXPECT_THAT(text, HasSubstr("## What did not run\n\n"

@@ -39,7 +39,7 @@ void ten_thousand_jobs(benchmark::State& state) {
 }
 BENCHMARK(ten_thousand_jobs)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
 
-// All within a minute, half of them elastic: a line of thousands that each event looks at.
+// All arrive within a minute, half of them elastic: every event examines a line of thousands.
 void ten_thousand_at_once(benchmark::State& state) {
   GeneratedSpec spec;
   spec.count = 10'000;

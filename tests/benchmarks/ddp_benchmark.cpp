@@ -1,6 +1,7 @@
-// How fast is the simulator: 100 iterations of a 50-layer model at 8 to 16384 ranks, DDP with eleven
-// buckets or hybrid sharding with a unit per layer. A World lives once per process, so every repetition is a forked child; its processor
-// time (one thread) counts, without the fork, so that other work on the machine does not matter.
+// How fast is the simulator: 100 iterations of a 50-layer model at 8 to 16384 ranks, DDP with
+// eleven buckets or hybrid sharding with a unit per layer. A World lives once per process, so every
+// repetition is a forked child; its processor time (one thread) counts, without the fork, so that
+// other work on the machine does not matter.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
-// How fast are long runs with failures: 16,384 GPUs for 30 days, failing every 3 hours, twenty times as
-// a scenario has them played, with every kind of recovery.
+// How fast are long runs with failures: 16,384 GPUs for 30 days, failing every 3 hours, twenty
+// times as a scenario has them played, with every kind of recovery.
 #include <benchmark/benchmark.h>
 
 #include "../faults/fixture.hpp"

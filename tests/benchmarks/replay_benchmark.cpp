@@ -1,4 +1,4 @@
-// How much do stale copies cost the replay: LeNet-5 trained as such, beside seventeen workers whose
+// The cost of stale copies in the replay: LeNet-5 trained alone, beside seventeen workers whose
 // gradients are sixteen updates old. Processor time of 200 updates; the goal is at most 10 % more.
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// Does `run` say what accuracy is reached, and go on where it was stopped?
+// Does `run` report the reached accuracy, and continue an interrupted study?
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ strategies:
   - parameter_server: {consistency: async}
 convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, target: 50%)";
 
-  // Keeps what it learns to itself where `keeps` says so, with all others that do not where it does not.
+  // With `for_itself` a test has its own cache; with `for_others` all such tests share one.
   enum class Keeps { for_itself, for_others };
   explicit Study(const std::string& more = "}\n", Keeps keeps = Keeps::for_others)
       : more_(more), keeps_(keeps) {}
@@ -103,7 +103,7 @@ TEST(Accuracy, IsTrainedInTheSimulatedOrderAndKept) {
   EXPECT_EQ(predictions[0].at("accuracy").at("mean"), predictions[4].at("accuracy").at("mean"));
   EXPECT_NE(predictions[1].at("accuracy").at("curve"), predictions[5].at("accuracy").at("curve"));
 
-  // Asked again, nothing is trained; without what is kept, it comes out the same.
+  // A second run trains nothing; without the cache, it gives the same result.
   const std::size_t kept = study.kept();
   EXPECT_GE(kept, 6u);
   Command& again = study.run();
@@ -138,8 +138,8 @@ TEST(Accuracy, IsSaidInATableAndASentence) {
                                             HasSubstr("No point reaches 50.0 % with every seed.")));
 }
 
-// The page's scripts draw accuracy over time and against time and price (.ci/nightly pages): what they need
-// is in its data.
+// The page's scripts draw accuracy over time and against time and price (.ci/nightly pages); their
+// input is in the page's data.
 TEST(Accuracy, IsInThePagesDataWithTimeAndPrice) {
   Study study;
   const std::string page = study.page();
@@ -202,7 +202,7 @@ TEST(Accuracy, DependsOnEveryOption) {
   }
 }
 
-// Each of these is a training of its own: what the strategy or the step does to gradients is done.
+// Each of these is a training of its own, because the strategy or the step changes gradients.
 TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   const auto entries = [](const std::string& options) {
     return "strategies:\n" + options +
@@ -228,8 +228,8 @@ TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   EXPECT_EQ(study.kept(), 18u);
 }
 
-// Ranks in step, too: every hook and every option of it is a training of its own, but what sends the
-// same gradients in other messages.
+// The same for synchronous ranks: every hook and every option of it is a training of its own,
+// unless it sends the same gradients in other messages.
 TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   const std::vector<std::string> others{
       "comm_hook: fp16-compress",
@@ -276,7 +276,7 @@ TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   EXPECT_THAT(command.out(), testing::Not(HasSubstr("learnt without")));
 }
 
-// It is behind the mean and its clipping, whatever a worker of a server does.
+// Momentum comes after the mean and its clipping, for every `momentum_at`.
 TEST(Accuracy, OfRanksInStepHasTheirOwnOptimizersMomentum) {
   const auto curves = [](const std::string& place) {
     Study study(", momentum_at: " + place + "}\n");
@@ -336,7 +336,8 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   const std::string answer = first.out();
   EXPECT_THAT(answer, HasSubstr("  accuracy\n"));
   EXPECT_THAT(answer, HasSubstr("memory and accuracy at once"));
-  // Two seeds each of two GPUs that step together, of these with gradients in fp16, and of the asynchronous server.
+  // Two seeds each of two GPUs that step together, of these with gradients in fp16, and of the
+  // asynchronous server.
   const std::size_t kept = study.kept();
   EXPECT_EQ(kept, 6u);
   Command& again = study.run("--min-accuracy 15%", "", "recommend");
@@ -346,7 +347,7 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   // `run` knows them: the same trainings.
   Command& run = study.run();
   ASSERT_EQ(run.wait(), 0);
-  // But for one GPU, and the server on two GPUs that it simulates by another engine.
+  // Except for one GPU, and the server on two GPUs, which another engine simulates.
   EXPECT_LE(study.kept(), kept + 4);
   const json predictions = json::parse(run.out()).at("predictions");
   EXPECT_THAT(answer,
@@ -406,7 +407,7 @@ TEST(Accuracy, GoesOnWhereItWasStopped) {
   EXPECT_EQ(study.kept(), all);
 }
 
-// The prediction stands, and so does what was learnt, where there is no room to keep it.
+// Without space for the cache, prediction and accuracy stay.
 TEST(Accuracy, WithoutRoomForItsFilesIsAWarning) {
   Study study;
   study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 1");

@@ -128,7 +128,7 @@ TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
   expect_nothing_left(command, ranks);
 }
 
-// A profile is added to: what disturbed an earlier run is no noise of this one.
+// A profile grows over runs: disturbances of an earlier run are no noise of this one.
 TEST(Calibrate, NotesTheNoiseOfThisRunOnly) {
   Command command(std::string("calibrate --models lenet5 --batches 1") + quick + " -o kept",
                   "until test -f kept/profile.yaml; do sleep 0.01; done;");
@@ -160,7 +160,7 @@ TEST(Calibrate, SkipsABatchThatDoesNotFit) {
   EXPECT_FALSE(profile.copies.empty());
 }
 
-// What the kernel does to a process that has used too much; but others can kill, too.
+// The kernel kills a process that has used too much memory; but other programs can kill, too.
 TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   Command command(
       "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "

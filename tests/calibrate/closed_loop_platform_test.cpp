@@ -1,5 +1,4 @@
-// For which machine does the closed loop predict, how long does it say that it will take, and what
-// does it make of what was measured?
+// The closed loop's platform, its estimate of its own duration, and its summary of measurements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +39,7 @@ TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
   EXPECT_EQ(linked.host.cores, 1);
 }
 
-// Asynchronous steps come in bunches: a real run says their mean.
+// Asynchronous steps come in bunches, so a real run reports their mean.
 TEST(ClosedLoop, ComparesLikeWithLike) {
   RealRun run;
   run.step_seconds = 2;
@@ -96,8 +95,8 @@ TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   EXPECT_THAT(report().text, testing::HasSubstr("quiet in 1 of 3"));
 }
 
-// A machine that computes slower in the run than while its layers were measured is told apart from
-// a wrong prediction.
+// A machine that computes slower in the run than during its measurement is distinguished from a
+// wrong prediction.
 TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
   ClosedLoopOptions options;
   ResultRecord record;

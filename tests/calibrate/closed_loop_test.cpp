@@ -122,7 +122,7 @@ Profile lenet_profile(double step_sigma) {
   return profile;
 }
 
-// Training fails: what comes before it is in the folder then.
+// If training fails, results of the steps before it are in the folder.
 std::filesystem::path loop_until_training(Command& command, const Profile& profile) {
   save_profile(command.path() / "kept", profile);
   EXPECT_EQ(command.wait(), 1) << command.err();
@@ -195,8 +195,8 @@ TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
   }
 }
 
-// The measuring half is a script that notes in `calls` what `note` says of its words, and answers with
-// what `train` printed. It begins when the folder has a profile.
+// A script replaces the measuring half: it appends the part of its words that `note` selects to
+// `calls`, and answers with the output of `train`. It begins when the folder has a profile.
 std::string noting_half(const std::string& note, const Command& train) {
   return fmt::format(
       "until test -f kept/profile.yaml; do sleep 0.01; done;"
@@ -241,8 +241,8 @@ TEST(ClosedLoop, PausesBeforeTheStepsOfServersWorkersOnly) {
   EXPECT_THAT(calls, HasSubstr("broadcast --sizes 16 KiB,1 MiB"));
 }
 
-// Buffers and first buckets are smaller than what users ask for; a curve knows nothing below its
-// first point.
+// Buffers and first buckets are smaller than usual requested sizes, and a curve is unknown below
+// its first point.
 TEST(ClosedLoop, AlwaysMeasuresASmallCollectiveAndTheMessageOfAServer) {
   // LeNet-5 has 61706 parameters.
   for (const auto& [asked, measured] : std::map<std::string, std::string>{

@@ -42,7 +42,7 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
     EXPECT_LT(point["seconds"], 1) << point;
     EXPECT_GT(point["cpu_seconds"], 0) << point;
     EXPECT_GE(point["repetitions"], 7) << point;
-    // Beside compute only what takes long enough, and messages never.
+    // Only long collectives are measured beside compute, and messages never.
     const bool beside = point["bytes"] > 1e6 && point["collective"] != "send_recv";
     for (const char* speed : {"compute_speed", "speed_beside_compute"}) {
       EXPECT_EQ(point[speed] > 0, beside) << point;
@@ -120,7 +120,7 @@ TEST(Collectives, CtrlCKeepsWhatIsMeasured) {
 constexpr const char* when_there_is_a_profile =
     "until test -f kept/profile.yaml; do sleep 0.01; done;";
 
-// What an earlier run had measured and this one has not reached is as true as before.
+// Measurements of an earlier run that this run has not reached stay valid.
 TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
   Command command("calibrate collectives --sizes 4KiB..64MiB -o kept", when_there_is_a_profile);
   Profile earlier;
@@ -166,7 +166,7 @@ TEST(Collectives, OfOneHostAndOfSeveralAreDescribedApart) {
   EXPECT_EQ(profile.collectives.size(), 3u);
 }
 
-// Curves of two networks in one profile would be those of neither.
+// Curves of two networks in one profile would describe neither.
 TEST(Collectives, OfAnotherNetworkAreDropped) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;

@@ -1,4 +1,5 @@
-// One run of lockstep-calibrate or another program, with a folder for everything it makes.
+// One run of lockstep-calibrate or another program, with a folder for all of its files. Use it in
+// tests of command lines.
 #pragma once
 
 #include <fmt/format.h>
@@ -78,8 +79,8 @@ class Command {
     return false;
   }
   bool run_folder_left() const { return !run_folder().empty(); }
-  // Waits until `count` ranks are in their steps: then each has begun its result, whose name ends
-  // in `kind`. Returns the ranks.
+  // Waits until `count` ranks are in their steps: each has then begun its result, a file whose name
+  // ends in `kind`. Returns the ranks.
   std::vector<pid_t> ranks_under_way(std::size_t count, const std::string& kind = ".result") const {
     until([&] {
       std::size_t begun = 0;
@@ -93,7 +94,7 @@ class Command {
   }
 
  private:
-  // Of the program that runs now; "" when there is none.
+  // The folder of the running program; "" if there is none.
   std::filesystem::path run_folder() const {
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
       if (entry.path().filename().string().starts_with("lockstep-run-")) return entry.path();

@@ -1,4 +1,4 @@
-// Do compressions of gradients keep what they promise, whatever the gradients are?
+// Do compressions keep their promises for all gradients?
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,5 @@
-// Do workers that push how far they went learn as the formulas of their papers say, on data of their own?
+// Do workers that push how far they went learn as the formulas of their papers say, on data of
+// their own?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,8 +66,8 @@ ShardOrder shared_order(int workers, int worker) {
   return {data().train.count, workers, worker, 16, 1};
 }
 
-// McMahan et al. 2017, algorithm 1: the mean of parameters, weighted by the workers' samples, each with as
-// many local steps as its samples ask for.
+// McMahan et al. 2017, algorithm 1: the mean of parameters, weighted by the workers' samples, each
+// with as many local steps as its samples ask for.
 TEST(Differences, FederatedAveragingWeighsWorkersByTheirSamples) {
   Hand hand;
   UpdateSchedule schedule = synchronous_schedule(2, 2, 1, 1);
@@ -86,8 +87,8 @@ TEST(Differences, FederatedAveragingWeighsWorkersByTheirSamples) {
   EXPECT_NEAR(seen[1][3] / hand.loss(mean, second, 3), 1, 1e-5);
 }
 
-// Asynchronous local SGD: a worker's difference is from what it read, added to what there is by then
-// (Nguyen et al. 2022, FedBuff, algorithm 1 with a buffer of one).
+// Asynchronous local SGD: a worker's difference is relative to the parameters that it read, and is
+// added to the present ones (Nguyen et al. 2022, FedBuff, algorithm 1 with a buffer of one).
 TEST(Differences, AStaleDifferenceIsFromWhatWasRead) {
   Hand hand;
   UpdateSchedule schedule;
@@ -154,7 +155,8 @@ TEST(Partition, LeavesNoWorkerWithoutAnImage) {
   for (const auto& part : parts) EXPECT_FALSE(part.empty());
 }
 
-// The share of a worker's most frequent class: all for the least concentration, a tenth for the largest.
+// The share of a worker's most frequent class: all for the least concentration, a tenth for the
+// largest.
 TEST(Partition, IsTheMoreAlikeTheLargerTheConcentration) {
   const auto labels = labels_of(20000, 10);
   const auto most_frequent = [&](double concentration) {

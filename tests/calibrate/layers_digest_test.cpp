@@ -106,7 +106,7 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
   };
   const Digested result = digested({{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, uneasy);
   const ProfileBatch& batch = result.profile.models.at(0).batches.at(0);
-  // Of shares of the step, which the layer is a small part of.
+  // Interquartile range of shares of the step, of which the layer is a small part.
   EXPECT_NEAR(batch.layers[0].forward_iqr, 0.2 / 1.2, 0.01);
   EXPECT_LT(batch.layers[1].backward_iqr, 0.01);
   EXPECT_NEAR(result.profile.optimizers.at(0).iqr, 0.02 / 0.12, 1e-9);
@@ -116,7 +116,8 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
   EXPECT_DOUBLE_EQ(batch.memory->reserved, 8e6);
 }
 
-// What came and went during other layers are tensors of theirs, which the simulator knows.
+// Memory that came and went during other layers belongs to their tensors, which the simulator
+// knows.
 TEST(LayersDigest, WorkspacesAreConvolutions) {
   EXPECT_FALSE(digested({{1, 1}}).profile.models.at(0).batches.at(0).layers[0].forward_workspace);
   const Profile profile = digested({{1, 1}}, [](json& rank) {
@@ -137,8 +138,8 @@ TEST(LayersDigest, WorkspacesAreConvolutions) {
   EXPECT_EQ(convolutions, 2);  // of LeNet-5
 }
 
-// A machine that gets slower and slower, steps that take longer when they come first, and one that was
-// interrupted.
+// A machine that gets slower and slower, steps that take longer when they come first, and one that
+// was interrupted.
 TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   std::vector<std::pair<double, double>> speeds;
   for (int i = 0; i < 40; ++i) speeds.emplace_back((1 + 0.01 * i) * (1 + 0.1 * (i % 2)), 1);

@@ -41,7 +41,7 @@ Device big_cpu() {
   return device;
 }
 
-// Bytes of tensors. `peak` and `live_before` leave out what is always there: parameters, buffers,
+// Bytes of tensors. `peak` and `live_before` exclude permanent memory: parameters, buffers,
 // optimizer state and the batch, so that a large model cannot hide an error.
 struct StepBytes {
   double parameters = 0, buffers = 0, optimizer_state = 0, batch = 0;
@@ -137,7 +137,7 @@ double kept_by_mean([[maybe_unused]] const TrainingStep& step) {
 #endif
 }
 
-// The first layers whose forward leaves another amount behind than predicted.
+// The first layers whose forward leaves a different amount of memory than predicted.
 std::string differing_layers(const TrainingStep& step, const StepBytes& measured,
                              const StepBytes& predicted) {
   std::string text;

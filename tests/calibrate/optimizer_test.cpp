@@ -1,4 +1,4 @@
-// Does Muon, as real training runs it, orthogonalise, and whom does it leave to AdamW?
+// Does Muon of real training runs orthogonalise, and which parameters does it leave to AdamW?
 #include "torch/optimizer.hpp"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// Does every collective of a Group give what its name says? Ranks are threads here: each has its
-// own Group, and they talk over loopback as processes would.
+// Does every collective of a Group compute its result? Ranks are threads here: each has its own
+// Group, and they talk over loopback as processes would.
 #include "torch/process_group.hpp"
 
 #include <gtest/gtest.h>

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedModels, testing::ValuesIn(known_models()),
                            return name;
                          });
 
-// Under autocast, what each layer gives has the simulator's element size.
+// Under autocast, each layer's output has the simulator's element size.
 class Autocast : public testing::TestWithParam<std::string> {};
 
 TEST_P(Autocast, ComputesInTheSimulatorsTypes) {
@@ -194,8 +194,8 @@ TEST(RealNetwork, ReadsAlibi) {
   EXPECT_NE(loss_with(1), loss_with(0));
 }
 
-// torch.amp.GradScaler: half after infinities, twice after 2000 updates without.
-// A loss of half-precision logits is computed in their precision, unless the model makes fp32 of them.
+// torch.amp.GradScaler: half after infinities, twice after 2000 updates without. A loss of
+// half-precision logits is computed in their precision, unless the model makes fp32 of them.
 TEST(RealNetwork, MakesFp32OfLogitsWhereTheModelSaysSo) {
   for (const bool upcast : {false, true}) {
     StepOptions options;

@@ -57,8 +57,8 @@ double least_of_steps(const RankReport& report, What what) {
 
 const Words short_steps{"--model", "lenet5", "--batch", "8", "--steps", "60"};
 
-// Against the CPU time of the same step, because the cores of a shared machine differ by half now and
-// then, and so do the steps of one core; in the step that other processes disturbed least.
+// Against the CPU time of the same step, because the cores of a shared machine differ by half now
+// and then, and so do the steps of one core; in the step that other processes disturbed least.
 TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:2", "--strategy", "ps-sync"}, 3);
   const auto of_compute = [&](int rank) {
@@ -76,8 +76,9 @@ TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   EXPECT_NEAR(forward_of_backward(1) / forward_of_backward(0), 1, 0.3);
 }
 
-// A rank of DDP says no CPU time, and its backward pass waits: forward, on cores that differ, four
-// times as long is told from as long and from sixteen times as long.
+// A rank of DDP reports no CPU time, and its backward pass waits, so only forward is compared. On
+// cores that differ, four times as long must be distinguishable from equally long and from sixteen
+// times as long.
 TEST(SlowRank, OfDdpTakesSoManyTimesAsLong) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:4", "--strategy", "ddp"}, 2);
   const auto forward = [&](int rank) {

@@ -10,7 +10,8 @@
 namespace lockstep::replay_test {
 namespace {
 
-// What a test computes by hand: the batches of every worker, and gradients on parameters of its own.
+// A test's computation by hand: the batches of every worker, and gradients on parameters of its
+// own.
 struct ByHand {
   TrainingStep step;
   RealNetwork network;
@@ -66,8 +67,8 @@ LearningPlan plain_sgd(double rate = 0.1) {
   return with;
 }
 
-// n-softsync: who has pushed reads at once, while its push waits for others. The version that it
-// reads then may be made before its push is applied.
+// n-softsync: a worker reads directly after its push, while the push waits for others. The version
+// that it reads then may be made before its push is applied.
 TEST(Replay, AGradientIsOfTheVersionReadEvenWhereTheNextOneIsReadBeforeItIsApplied) {
   ByHand hand(2);
   UpdateSchedule schedule;
@@ -232,7 +233,7 @@ TEST(Replay, AllOfAGradientIsItsLargestHundredPercent) {
   EXPECT_GT(farthest(losses(pushed_as(PushedAs::largest, 0.1)), losses(round_robin(1, 20))), 1e-3);
 }
 
-// Stich et al. 2018, algorithm 1: what is left of one step is added to the next gradient.
+// Stich et al. 2018, algorithm 1: unsent values of one step are added to the next gradient.
 TEST(Replay, WhatIsNotAmongTheLargestWaitsAndAddsUp) {
   constexpr double share = 0.1;
   ByHand hand(1);
@@ -406,8 +407,8 @@ TEST(Replay, GossipOfOneWorkerIsSequential) {
   }
 }
 
-// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x, applied to W x. The same with the
-// mean after the step.
+// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x, applied to W x. The
+// same with the mean after the step.
 TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
   constexpr double rate = 0.1;
   const std::vector<std::vector<std::size_t>> ring{{0, 3, 1}, {1, 0, 2}, {2, 1, 3}, {3, 2, 0}};
@@ -442,8 +443,8 @@ TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
   EXPECT_GT(std::abs(seen[0] / seen[1] - 1), 1e-5);
 }
 
-// AD-PSGD (Lian et al. 2018, algorithm 1): worker 1 takes no step while worker 0 takes two, between which
-// they average; its gradient is of what it had read before.
+// AD-PSGD (Lian et al. 2018, algorithm 1): worker 1 takes no step while worker 0 takes two, between
+// which they average; its gradient is of what it had read before.
 TEST(Replay, GossipInPairsKeepsNoStep) {
   constexpr double rate = 0.1;
   Apart all(2);

@@ -1,4 +1,5 @@
-// What the tests of the replay learn: LeNet-5 on made-up images, in schedules of their own.
+// Training jobs for tests of the replay: LeNet-5 on made-up images. Each test adds its own
+// schedule.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Does the replay learn exactly as the schedule says?
+// Does the replay learn exactly in the order of the schedule?
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -117,8 +117,9 @@ TEST(Replay, AStalenessAwareRateIsTheRateDividedByTheStaleness) {
   EXPECT_NEAR((two - judged(Weighting::staleness, true)) / (two - three), 0.5, 0.01);
 }
 
-// w1 = w0 - rate g0; w2 = w1 - rate (g1 + lambda g1 g1 (w1 - w0)): Zheng et al. 2017, both gradients
-// taken at w0. The adaptive lambda is divided by the root of 0.95 * 0.05 g0 g0 + 0.05 g1 g1.
+// w1 = w0 - rate g0; w2 = w1 - rate (g1 + lambda g1 g1 (w1 - w0)): Zheng et al. 2017, both
+// gradients taken at w0. The adaptive lambda is divided by the root of 0.95 * 0.05 g0 g0 + 0.05 g1
+// g1.
 TEST(Replay, DelayCompensationIsTheFormulaOfItsPaper) {
   constexpr double rate = 0.1;
   const TrainingStep step = lenet(32);

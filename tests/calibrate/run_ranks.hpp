@@ -1,4 +1,5 @@
-// Real training runs of lockstep-calibrate, each rank a process, and their reports.
+// Real training runs of lockstep-calibrate, each rank a process, and their reports. Use it in tests
+// of the ranks themselves.
 #pragma once
 
 #include <stdexcept>

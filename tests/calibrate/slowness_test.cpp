@@ -11,7 +11,7 @@
 namespace lockstep::slowness_test {
 namespace {
 
-// The device here takes 10 ms for what it was given: those are slept for, too.
+// The device takes 10 ms for its issued work, and the rank sleeps for this time, too.
 TEST(SlowRank, PaysForWhatTheDeviceStillHasToDo) {
   bool under_way = true;
   Slowness slowness([&] {

@@ -31,7 +31,7 @@ TEST(Streams, EverySizeHasItsCopiesAndUpdatesAsOftenAsAsked) {
   }
 }
 
-// 64 times as much: at least ten times as long, whatever a call itself costs. 16 MiB are copied at
+// 64 times the size takes at least ten times as long, for any cost of a call. 16 MiB are copied at
 // less than 200 GB/s: faster would be a cache, or nothing that was copied.
 TEST(Streams, TakeAsLongAsTheirSize) {
   const StreamProbeResult result = probe_streams(options_for({1 << 16, 1 << 22}, 9));

@@ -1,4 +1,4 @@
-// What do the ranks' reports become: the run's record, and JSON on the way to it?
+// The summary of the ranks' reports: the run's record, and its JSON.
 #include "runs/summary.hpp"
 
 #include <gmock/gmock.h>
@@ -54,8 +54,8 @@ TEST(StepSeconds, OfRanksThatMeetNowAndThenAreMeansOfRounds) {
   EXPECT_EQ(step_seconds(options, {rank, rank, server}), (std::vector<double>{2, 4}));
 }
 
-// Worker 0 makes two updates in the ten seconds in which worker 1 makes one: 20 / 3 seconds a round,
-// wherever the run begins and ends.
+// Worker 0 makes two updates in the ten seconds in which worker 1 makes one: 20 / 3 seconds a
+// round, wherever the run begins and ends.
 TEST(StepSeconds, OfRepeatedBunchesDoNotDependOnWhereTheRunEnds) {
   std::vector<ServerUpdate> all;
   for (int bunch = 0; bunch < 7; ++bunch) {

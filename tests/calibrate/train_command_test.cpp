@@ -1,4 +1,4 @@
-// Does `lockstep-calibrate train` do what its options say, from the command line to the report?
+// Does `lockstep-calibrate train` follow its options, from the command line to the report?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,8 +57,8 @@ TEST(Train, ReplayedInItsOwnOrderLearnsTheSame) {
   }
 }
 
-// LibTorch's reducer with its own fp16 hook, and with top-k and PowerSGD over Gloo: two ranks' sums are the same in any
-// order, but that halves may be divided before they are added up.
+// LibTorch's reducer with its own fp16 hook, and with top-k and PowerSGD over Gloo: two ranks' sums
+// are the same in any order, but that halves may be divided before they are added up.
 TEST(Train, DdpWithAHookLearnsWhatItsReplayDoes) {
   for (const char* hook : {"none", "fp16-compress", "top-k", "top-k --hook-fraction 30%",
                            "powersgd", "powersgd --hook-rank 3"}) {

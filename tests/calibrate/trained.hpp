@@ -1,4 +1,4 @@
-// One `lockstep train`, from the command line to its JSON.
+// One `lockstep train`, from the command line to its JSON. Use it in tests of whole runs.
 #pragma once
 
 #include <gtest/gtest.h>

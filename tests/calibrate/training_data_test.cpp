@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Training, LearningRuns,
                            return name;
                          });
 
-// Of ten classes.
+// A network learns the ten classes.
 TEST(SyntheticImages, CanBeLearned) {
   EXPECT_GT(result_of("--steps 100 --batch 16 --data synthetic").at("test_accuracy"), 0.5);
   EXPECT_FALSE(result_of("--steps 1").contains("test_accuracy"));

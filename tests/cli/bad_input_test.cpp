@@ -446,7 +446,7 @@ TEST_P(BadScenario, IsRefusedWithAPlace) {
   const BadFile& bad = GetParam();
   const std::string path = test_folder().write(std::string(bad.name) + ".yaml",
                                                bad.whole ? bad.text : scenario_text(bad.text));
-  // What is wrong with a whole file has no line. A model that cannot be built as asked names both
+  // Errors about a whole file have no line. A model that cannot be built as asked names both
   // places: in the model, and in the scenario.
   const std::string file = std::string(bad.name) + ".yaml";
   const bool no_line =

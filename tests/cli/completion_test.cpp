@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// What bash offers for the last of `words`.
+// Bash's candidates for the last of `words`.
 std::vector<std::string> offered(const std::string& words) {
   const std::string script =
       test_folder().write("lockstep.bash", lockstep({"completion", "bash"}).out);

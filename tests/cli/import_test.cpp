@@ -1,4 +1,4 @@
-// Do the verbs that import print, or write their file, and refuse what is wrong with a place?
+// Do import verbs print, or write their file, and report mistakes with their places?
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -55,7 +55,7 @@ TEST(Misuse, AMisspeltVerbIsNamed) {
                              HasSubstr("did you mean 'run'?")));
 }
 
-// The plain program knows what the measuring half can be told, but does not measure.
+// The plain program knows the options of the measuring half, but does not measure.
 TEST(Misuse, VerbsOfTheMeasuringHalfNeedIt) {
   EXPECT_THAT(lockstep({"train"}).err, HasSubstr("--model"));
   const Outcome outcome = shell(
@@ -143,7 +143,7 @@ TEST(Terminal, TablesFitIt) {
   EXPECT_LT(longest(narrow.out), longest(listed));
 }
 
-// What takes more than half a second shows how far it is, on a terminal.
+// Work of more than half a second shows its progress on a terminal.
 TEST(Output, QuietShowsNoProgressEither) {
   const std::string path = test_folder().write(
       "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"

@@ -1,4 +1,4 @@
-// What verbs print as JSON is what `lockstep schema` says of it.
+// JSON that verbs print satisfies the schema of `lockstep schema`.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

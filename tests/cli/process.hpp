@@ -1,4 +1,5 @@
-// Runs the built program as a user would, and says what came of it.
+// Runs the built program as a user would, and returns output and exit code. Use it in tests of the
+// command line.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,4 @@
-// Does `run --trace` write what was asked for, leave the answer as it is, and say politely what is
-// wrong?
+// Does `run --trace` write the requested trace, leave the answer unchanged, and report mistakes?
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -72,7 +72,7 @@ TEST(Settings, AreTakenByEveryVerb) {
   EXPECT_THAT(page.out, AllOf(HasSubstr("# --set gpus=4"), HasSubstr("ddp on 4 GPUs")));
 }
 
-// Is what people read there for programs too?
+// Is the text's content also in the JSON?
 TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
   const std::string file =
       test_folder().write("json.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [1, 4]\n"));
@@ -101,7 +101,7 @@ TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
   EXPECT_EQ(checked[0]["points"][3]["fits"], true);
 }
 
-// Can a scenario come through a pipe, to verbs that read it once and to those that read it again?
+// Can a scenario come through a pipe, also for verbs that read it twice?
 TEST(StandardInput, IsAScenario) {
   const std::string file = test_folder().write("piped.yaml", scenario_text("gpus: [1, 2]\n"));
   const std::string program = "\"" LOCKSTEP_PROGRAM "\" ", from = " - < \"" + file + "\"";
@@ -185,7 +185,7 @@ TEST(Check, IsDoneWhereAPartFits) {
   EXPECT_THAT(outcome.out, HasSubstr("NO"));
 }
 
-// What a report's scripts draw.
+// The data that a report's scripts draw.
 nlohmann::json drawn_by(const std::string& page) {
   const std::size_t begin = page.find("id=\"data\">") + 10;
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
@@ -226,7 +226,7 @@ TEST(Report, AnAlternativeThatCannotBeIsARow) {
               HasSubstr("8 GPUs, but a100-sxm4-80gb-x1 has at most 1"));
 }
 
-// Nor is there a page where nothing at all can be.
+// There is no page if no alternative is possible.
 TEST(Report, OfNothingThatCanBeIsNone) {
   const std::string file = test_folder().write(
       "none.yaml", scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, v100-sxm2-16gb-x1]\n"));
@@ -444,7 +444,7 @@ TEST(Text, HasAtMostEightyColumns) {
   }
 }
 
-// Does the first screen say what was asked, what a GPU does, and why something is missing?
+// Does the first screen name the question, the work of a GPU, and the reasons for missing figures?
 TEST(Run, BeginsWithWhatPeopleQuote) {
   const std::string llm =
       "model: gpt2\ninput: {sequence: 512}\nplatform: dgx-h100\ngpus: [8]\nbatch: {per_gpu: 4}\n";
@@ -478,7 +478,7 @@ TEST(Run, BeginsWithWhatPeopleQuote) {
   EXPECT_THAT(csv, HasSubstr("gpt2,124439808,512,,"));
 }
 
-// Are updates of different staleness drawn, and those that are all alike not?
+// Is the staleness of updates drawn only if it varies?
 TEST(Run, DrawsStaleness) {
   const std::string out = lockstep({"run", shipped("one_slow_gpu.yaml")}).out;
   const std::size_t at = out.find("How stale the updates are");

@@ -1,4 +1,5 @@
-// Jobs of a kind whose speed is its number of GPUs, and what becomes of them.
+// Jobs of a kind whose speed is its number of GPUs, and their outcomes. Use it in tests of
+// schedulers.
 #pragma once
 
 #include <algorithm>

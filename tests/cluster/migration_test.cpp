@@ -59,7 +59,7 @@ TEST(Migration, ManyMoveForAWiderJob) {
   EXPECT_EQ(run[1].migrations + run[3].migrations + run[5].migrations, 2);
 }
 
-// Nobody moves without need: else it is backfill to the last bit.
+// Jobs move only if a job in line needs it; otherwise the schedule is backfill to the last bit.
 RC_GTEST_PROP(Migration, WithoutMovesItIsBackfill, ()) {
   std::vector<ClusterJob> jobs;
   double now = 0;
@@ -76,7 +76,7 @@ RC_GTEST_PROP(Migration, WithoutMovesItIsBackfill, ()) {
   }
 }
 
-// As long as the schedulers know how long jobs take, moves shorten what the first in line waits for.
+// If the schedulers know the lengths of jobs, moves shorten the wait of the first job in line.
 RC_GTEST_PROP(Migration, TheFirstInLineStartsNoLaterThanPromised, ()) {
   std::vector<ClusterJob> jobs;
   double now = 0;

@@ -55,7 +55,7 @@ TEST(Cluster, SpeedsAreThoseOfASimulatedRun) {
   EXPECT_NEAR(answer.outcomes[0].jobs[0].ended, 1e6 / rate, 1e-9 * 1e6 / rate);
 }
 
-// All speeds of the workload, those of other GPU counts too.
+// It scales all speeds of the workload, including other GPU counts.
 TEST(Cluster, AnAnchorSetsTheSpeeds) {
   const auto with_anchor = [](const std::string& anchor) {
     std::string text = file_text("jobs: [{workload: small, gpus: 4, samples: 1M}]\n");
@@ -164,7 +164,8 @@ TEST(Cluster, ALateJobHasATurnUnderTimeSlicing) {
   EXPECT_THAT(text, Not(HasSubstr("migrations")));
 }
 
-// Its parameters (SGD keeps no more), in and out over a GPU's link; to another node also over the NIC.
+// Its parameters (SGD keeps no more), in and out over a GPU's link; to another node also over the
+// NIC.
 TEST(Cluster, StopsFollowFromTheStateAndTheLinks) {
   const auto jobs = [](const std::string& stops) {
     std::string text = file_text(two_jobs, "policies: [time_slicing, migration]\n");
@@ -388,7 +389,7 @@ TEST(Trace, JobsLeftOutAreTold) {
   }
 }
 
-// As docs/cluster.md says: at half past three, before nine, and after two in the afternoon.
+// As in docs/cluster.md: at half past three, before nine, and after two in the afternoon.
 TEST(Cluster, AnUrgentJobIsOverSoonestWhereOthersLeave) {
   const auto shipped = shipped_clusters();
   const auto file = std::find_if(shipped.begin(), shipped.end(), [](const std::string& path) {

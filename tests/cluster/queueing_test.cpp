@@ -1,4 +1,4 @@
-// Queues whose waiting is known: one node that one job fills.
+// Queues with known waiting times: one job fills the only node.
 #include <gmock/gmock.h>
 
 #include "cluster/generated.hpp"
@@ -43,7 +43,7 @@ TEST(Queueing, ExponentialJobsWaitTwiceAsLong) {
               0.02 * expected);
 }
 
-// Where every job fills the cluster nobody can go ahead.
+// If every job fills the cluster, no job can overtake.
 TEST(Queueing, BackfillAndElasticityChangeNothingWhereEveryJobFillsTheCluster) {
   const double fifo = mean_waiting(FixedLength{100}, 100, 0.5, Policy::fifo);
   EXPECT_EQ(mean_waiting(FixedLength{100}, 100, 0.5, Policy::backfill), fifo);

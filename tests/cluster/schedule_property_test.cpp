@@ -1,4 +1,4 @@
-// What no scheduler may do: overbook, lose or invent work, delay the first in line.
+// No scheduler may overbook, lose or invent work, or delay the first job in line.
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
@@ -112,8 +112,8 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
   }
 }
 
-// The first in line starts no later than if all who were not yet running when it became the first
-// had never come.
+// The first in line starts no later than without all jobs that were not yet running when it became
+// the first.
 RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
   const JobKind kind = linear_kind(16);
   const Policy policy = Policy::backfill;
@@ -127,7 +127,7 @@ RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
     for (std::size_t i = head; i < jobs.size(); ++i) {
       if (i == head || all.jobs[i].started < first) fewer.push_back(jobs[i]);
     }
-    // The scheduler can only promise by what it was told of those that run.
+    // The scheduler's promise is based on the lengths that it knows of running jobs.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       if (i > head && all.jobs[i].started >= first) continue;
@@ -140,7 +140,7 @@ RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
   }
 }
 
-// Elastic jobs that came before may hold the first in line up, but no longer than it was told.
+// Earlier elastic jobs may delay the first in line, but no longer than promised.
 RC_GTEST_PROP(Elastic, ReservationsAreKept, ()) {
   auto jobs = random_jobs();
   std::vector<JobKind> kinds{random_kind(), random_kind()};
@@ -187,7 +187,7 @@ TEST(Backfill, FillsTheHoleBeforeALargeJob) {
   EXPECT_EQ(easy[3].started, 150);  // would not be
 }
 
-// Whatever the speed that lengths are divided by again.
+// Holds for every speed by which lengths are divided.
 TEST(Backfill, RoundLimitsMeet) {
   constexpr ClusterSize one{1, 4};
   for (const double speed : {1.0, 4899.37 / 7, 0.1, 1345.678 / 3, 1e7 / 9}) {
@@ -235,7 +235,7 @@ TEST(Backfill, WhereOneWouldLieIsAskedAgainAfterAStart) {
   EXPECT_EQ(run[5].started, 3);  // on the other node
 }
 
-// Nobody starts before it is submitted, were it by less than a moment.
+// No job starts before its submission, not even by less than a moment.
 TEST(Backfill, AMomentIsThatOfItsArrivals) {
   const double late = 100 + same_moment / 2;
   const auto run =

@@ -1,4 +1,4 @@
-// Do diagnostics read as promised, and does the hint suggest what was meant?
+// Do diagnostics have their format, and does the hint suggest the intended word?
 #include "core/errors.hpp"
 
 #include <gmock/gmock.h>

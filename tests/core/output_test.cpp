@@ -1,4 +1,4 @@
-// Is a file whole, or what it was before?
+// Is a file either complete or unchanged?
 #include "core/output.hpp"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,8 @@ TEST_F(WholeFile, TakesThePlaceOfTheOldOneWithItsPermissions) {
   EXPECT_EQ(contents(file("a")), "third");
 }
 
-// Nobody loses what they have of it: another name, another owner, a link whose file is yet to come.
+// A file in use is written in place: a file with another name, another owner's file, a link to a
+// missing file.
 TEST_F(WholeFile, StaysTheSameFileWhereAnotherCannotStandForIt) {
   write_text(file("a"), "first, and longer");
   fs::create_hard_link(file("a"), file("also a"));

@@ -108,7 +108,7 @@ TEST(Random, UniformFillsTheUnitIntervalEvenly) {
   EXPECT_LT(values.back(), 1);
 }
 
-// Of more ranks than are drawn together, in the tails and around the median.
+// Covers more ranks than are drawn together, in the tails and around the median.
 TEST(Random, ManyRanksDrawWhatEachDraws) {
   std::vector<double> values(1001);
   lognormal_draws({7, 5, 3, 2}, 0.4, values);

@@ -1,4 +1,4 @@
-// Does a file's text become the values it says?
+// Does a file's text become its values?
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -84,7 +84,7 @@ TEST(Read, LocationsOfFields) {
 }
 
 TEST(Read, TextsStayTexts) {
-  // What YAML 1.1 readers turn into booleans, numbers, dates and nulls.
+  // YAML 1.1 readers turn these texts into booleans, numbers, dates and nulls.
   for (const char* text : {"no", "on", "y", "true", "0x10", "1e3", "012", "1_000", "12:30:45",
                            "2024-01-01", ".inf", ".nan", "1.0", "~x", "nullable"}) {
     EXPECT_EQ(read_sample(std::string("name: ") + text).name, text);

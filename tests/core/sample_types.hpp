@@ -1,4 +1,4 @@
-// A described type with every kind of field, for the tests of readers and writers.
+// A described type with every kind of field. Used by the tests of readers and writers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Does the JSON schema accept what the reader accepts and refuse what it refuses?
+// Does the JSON schema accept and refuse the same files as the reader?
 #include <gtest/gtest.h>
 
 #include <string>

@@ -39,7 +39,8 @@ TEST(Statistics, PseudoMedianIsThatOfAllPairs) {
   EXPECT_EQ(pseudo_median({0, 1, 100}), 25.5);  // 0, 0.5, 1, 50, 50.5, 100
 }
 
-// Critical values of the signed-rank test, two-sided 5 %: 0 for six values, 5 for nine, 52 for twenty.
+// Critical values of the signed-rank test, two-sided 5 %: 0 for six values, 5 for nine, 52 for
+// twenty.
 TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
   EXPECT_FALSE(pseudo_median_bounds({}));
   EXPECT_FALSE(pseudo_median_bounds({1, 2, 3, 4, 5}));
@@ -60,7 +61,7 @@ TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
   }
 }
 
-// Of samples of a normal distribution some 95 % of the bounds hold its middle.
+// For samples of a normal distribution some 95 % of the bounds contain its centre.
 TEST(Statistics, BoundsOfThePseudoMedianHoldTheTruth) {
   constexpr int samples = 4000;
   int held = 0;

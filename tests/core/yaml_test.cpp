@@ -194,7 +194,7 @@ TEST(Yaml, UnreadableFiles) {
   EXPECT_THAT(error_of_file(binary), HasSubstr(":1:1: byte 0x7f"));
 }
 
-// Whatever the text: a tree or a ConfigError, never another exception, crash or hang.
+// Every text gives a tree or a ConfigError, never another exception, crash or hang.
 RC_GTEST_PROP(Yaml, AnyTextIsReadOrRefused, ()) {
   static const std::vector<std::string> pieces{
       "a",  "b",  ": ", ":",   "- ",  "-",  "? ", "\n", "\n  ", "\n    ", " ",  "[",

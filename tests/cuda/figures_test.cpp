@@ -1,4 +1,4 @@
-// What of the CUDA probes can be tested without a device.
+// The parts of the CUDA probes that need no device.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -14,7 +14,7 @@
 namespace lockstep::executor_test {
 namespace {
 
-// What programs note: numbers, in the order in which they come to it.
+// Numbers that programs note, in the order in which they reach them.
 using Notes = std::vector<double>;
 using Play = std::function<void(Executor&, Notes&)>;
 
@@ -101,7 +101,7 @@ Program numbered(Bell& bell, Notes& notes, double number) {
   notes.push_back(number);
 }
 
-// In the order in which they came, whoever has left from among them.
+// In order of arrival, also after some programs have left.
 TEST(Executors, ABellWakesInOrder) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -181,7 +181,7 @@ TEST(Executors, ShareLinksAlike) {
   EXPECT_NEAR(seen.at(1), 2, 1e-9);
 }
 
-// 0.1 + 0.2 is later than 0.3 to a computer; whoever began to wait first goes first all the same.
+// 0.1 + 0.2 is later than 0.3 to a computer; the program that began to wait first still goes first.
 TEST(Executors, TakeWhatRoundingSetsApartAsOneMoment) {
   const auto sleeper = [](Executor& world, Notes& notes, double number, double until) -> Program {
     co_await world.sleep_until(until);
@@ -218,7 +218,7 @@ TEST(Executors, ChangeACapacityInTheMiddleOfAFlow) {
   expect_notes(seen, {100, 16});  // 50 + 20 + 30
 }
 
-// Several links of a flow, several times at one moment: what counts is what they are in the end.
+// Several links of a flow change several times at one moment: only their final capacities count.
 TEST(Executors, ChangeCapacitiesOfAFlowTogether) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     const LinkId first = world.add_link(10), second = world.add_link(20);
@@ -265,7 +265,7 @@ Program outer(Executor& world, Notes& notes, Program inner) {
   notes.push_back(-1);
 }
 
-// Whatever a program waits for, and however deep.
+// Holds for every kind of wait and every depth.
 TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -318,8 +318,8 @@ TEST(Executors, CancelProgramsWhoseTurnHasCome) {
   expect_notes(seen, {90, 2, 6, 3, 6, 4, 6, 5, 12});
 }
 
-// A place that was not used again would hold a fiber, 64 bytes at least. Sanitizers' allocators count
-// nothing here.
+// A place that was not used again would hold a fiber, 64 bytes at least. Sanitizers' allocators
+// count nothing here.
 TEST(Loop, APlaceThatIsFreeIsTheNextProgramsPlace) {
   constexpr int programs = 20000;
   const std::unique_ptr<Executor> world = make_executor(Engine::loop);
@@ -338,7 +338,7 @@ TEST(Loop, APlaceThatIsFreeIsTheNextProgramsPlace) {
   EXPECT_LT(after, before + 10 * programs);
 }
 
-// Of its size, or a little more or less; a frame that is in use is nobody else's.
+// A freed frame is reused for frames of about its size; a frame in use never is.
 TEST(Frames, AreKeptForTheNextProgram) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "given back at once, so that a frame that is gone is seen to be used";

@@ -11,7 +11,7 @@
 namespace lockstep::fluid_test {
 namespace {
 
-// What completes next.
+// The flows that complete next.
 std::vector<int> complete(FluidNetwork& network) {
   return network.complete(network.next_completion());
 }
@@ -25,7 +25,7 @@ TEST(FluidNetwork, LoneFlowTakesBytesOverBandwidth) {
   EXPECT_EQ(network.next_completion(), std::numeric_limits<double>::infinity());
 }
 
-// What the clock's precision carries is less than the last bit of its bytes.
+// The bytes of one clock precision are less than the last bit of the flow's bytes.
 TEST(FluidNetwork, LongFlowOnASlowLinkCompletes) {
   FluidNetwork network;
   const int route = network.add_route({network.add_link(10)});
@@ -144,7 +144,8 @@ TEST(FluidNetwork, LinkIsBusyWhileItCarries) {
   EXPECT_DOUBLE_EQ(network.busy_seconds(other, 90), 5);
 }
 
-// 0.1 + 0.2 is more than 0.3 to a computer, and of two that end together the first one is told first.
+// 0.1 + 0.2 is more than 0.3 to a computer, and the flow that started first is still reported
+// first.
 TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   FluidNetwork network;
   const int a = network.add_route({network.add_link(1)});
@@ -159,7 +160,7 @@ TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   EXPECT_EQ(complete(network), (std::vector{4, 5}));
 }
 
-// A network as its definition says it: of every flow by itself, and of all links.
+// A network by the definition: every flow by itself, and all links.
 class PlainNetwork {
  public:
   struct Flow {

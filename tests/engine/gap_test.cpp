@@ -23,7 +23,8 @@ TEST(Gap, IsDividedByLaneAndSummedOverRanks) {
   std::vector<double> positions{0.25, 3, 7, 9, 0};
   const std::vector<double> ranks{1, 2, 4, 8, 16};
   // Lane 0: stands for 1 to 4 and 6 to 8, is issued at 5, and waits for others from 5 to 6 and
-  // before 1, but for the quarter second in which the first had not been issued. Lane 1: 3 to 4 and 6 to 8, issued last. Lane 2: 7 to 8. Lane 3 is beyond.
+  // before 1, but for the quarter second in which the first had not been issued. Lane 1: 3 to 4 and
+  // 6 to 8, issued last. Lane 2: 7 to 8. Lane 3 is beyond.
   const std::vector<double> exposed{5, 3, 1, 0}, host_bound{1.25, 2, 0, 0}, waiting{1.5, 0, 0, 0};
   LaneSteps steps(5);
   Gap sum;

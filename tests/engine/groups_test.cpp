@@ -121,7 +121,7 @@ RC_GTEST_PROP(Groups, LiveAsIfTheyWereAlone, ()) {
   expect_same(together[4], third[0]);
 }
 
-// Where nothing meets, what is worked out ahead of time is what time would have brought.
+// If transfers never meet, results computed in advance equal results over time.
 RC_GTEST_PROP(Groups, AreWorkedOutAheadAsTheyWouldBeCarried, ()) {
   const std::vector<Piece> program = random_program();
   const std::vector<double> factors{random_factor(), random_factor(), random_factor(), 1, 1};
@@ -130,8 +130,8 @@ RC_GTEST_PROP(Groups, AreWorkedOutAheadAsTheyWouldBeCarried, ()) {
   for (std::size_t lane = 0; lane < factors.size(); ++lane) expect_same(ahead[lane], carried[lane]);
 }
 
-// By hand: the collective of lane 0 runs from 1 to 3 s and slows down lane 0 alone, which then has 1 s
-// of its 2 s left; that of lane 1 runs from 2 to 4 s.
+// By hand: the collective of lane 0 runs from 1 to 3 s and slows down lane 0 alone, which then has
+// 1 s of its 2 s left; that of lane 1 runs from 2 to 4 s.
 TEST(Groups, SlowDownTheirOwnLanes) {
   const std::vector<Piece> program{
       {Piece::compute, 1}, {Piece::collective, 2}, {Piece::compute, 2}};
@@ -151,8 +151,8 @@ TEST(Groups, SlowDownWorkThatWasIssuedBeforeThem) {
   }
 }
 
-// A lane stands still twice, before the first collective and before the second: its own host was late
-// for the first, the other lane for the second.
+// A lane stands still twice, before the first collective and before the second: its own host was
+// late for the first, the other lane for the second.
 TEST(Groups, AskEveryGapForItsCause) {
   World world({.engine = Engine::loop});
   RankGroup& ranks = world.add_ranks({.ranks_per_lane = {1, 1}});

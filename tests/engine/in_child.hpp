@@ -1,5 +1,5 @@
-// Runs a simulation in a forked child and hands its numbers back: a process can hold only one
-// World.
+// Runs a simulation in a forked child and returns its numbers. Use it for SimGrid, because a
+// process can hold only one such World.
 #pragma once
 
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// Does the queue give the least first, whatever came when?
+// Does the queue give the minimum, for any order of arrival?
 #include "engine/least_first.hpp"
 
 #include <gtest/gtest.h>

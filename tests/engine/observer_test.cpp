@@ -1,5 +1,5 @@
-// Is an observer told everything that happens, by name, so that nothing overlaps and every second of
-// the step is there; the same on both executors; and nothing changes because somebody listens?
+// Does an observer get all events, by name, without overlap and for every second of the step? Are
+// they the same on both executors, and is the simulation independent of the observer?
 #include "engine/observer.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace lockstep::observer_test {
 namespace {
 
-// What was told, as text and numbers.
+// The reported events, as text and numbers.
 class Listener : public Observer {
  public:
   struct Told {
@@ -65,7 +65,7 @@ class Listener : public Observer {
     if (found == nullptr) throw std::runtime_error("nobody told of " + text);
     return *found;
   }
-  // Of all that begins with `prefix`.
+  // Total seconds of events that begin with `prefix`.
   double seconds(const std::string& prefix, int lane = 0) const {
     double sum = 0;
     for (const Told& each : told) {

@@ -1,4 +1,4 @@
-// Plays something on the loop and, in a child, on SimGrid: both must say the same.
+// Runs a simulation on the loop and, in a child, on SimGrid. Use it to check that both agree.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Do the passes over many values give what one value at a time does, whatever their number?
+// Do the passes over many values agree with one value at a time, for any number of values?
 #include "engine/range.hpp"
 
 #include <gtest/gtest.h>

@@ -145,9 +145,9 @@ TEST(Communicator, RunsOneCollectiveAtATime) {
   EXPECT_NEAR(step[exposed], 3, near);
 }
 
-// A fast rank is through with backward when the slow one has only half of its collectives ready: its
-// wait for the first one is asked about when many have followed, and one wait for the last one spans
-// all of them.
+// A fast rank is through with backward when the slow one has only half of its collectives ready:
+// its wait for the first one is asked about when many have followed, and one wait for the last one
+// spans all of them.
 TEST(Communicator, DividesAWaitThatManyCollectivesFollowed) {
   constexpr int collectives = 300;
   constexpr double length = 0.25;
@@ -165,8 +165,8 @@ TEST(Communicator, DividesAWaitThatManyCollectivesFollowed) {
         ranks.wait(done[i]);
       }
     });
-    // Collective i runs when the slow rank is ready, from 2 (i + 1) on. The fast rank waits from 300
-    // to the end and meets those from the 150th on: the 149th, of 300 to 300.25, among them.
+    // Collective i runs when the slow rank is ready, from 2 (i + 1) on. The fast rank waits from
+    // 300 to the end and meets those from the 150th on: the 149th, of 300 to 300.25, among them.
     EXPECT_NEAR(step[seconds], 2 * collectives + length, near);
     EXPECT_NEAR(step[backward], 1.5 * collectives, near);
     EXPECT_NEAR(step[exposed], (151 * length + length) / 2, near);
@@ -467,7 +467,7 @@ TEST(RankGroups, ShareLinksWithPushes) {
   EXPECT_NEAR(seen[1], 6, near);  // 1 + 1 + 1 MB by the 4th second, the last one takes two
 }
 
-// Somebody takes half of the link every other second for as long as the world lasts, and no longer.
+// A background program takes half of the link every other second, and ends with the world.
 TEST(World, EndsWhatGoesOnBesideIt) {
   const std::vector<double> seen = on_both([](Engine engine) {
     World world({.engine = engine});

@@ -82,7 +82,8 @@ class Page(unittest.TestCase):
         if control.tag_name == "select":
             Select(control).select_by_value(value)
         else:
-            # At once: what is half written on a slow machine is a question of its own, and no answer.
+            # At once: what is half written on a slow machine is a question of its own, and no
+            # answer.
             self.browser.execute_script("arguments[0].value = arguments[1];"
                                         "arguments[0].dispatchEvent(new Event('input', {bubbles: true}));"
                                         "arguments[0].dispatchEvent(new Event('change', {bubbles: true}))", control, value)

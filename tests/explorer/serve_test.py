@@ -218,7 +218,8 @@ class Serve(unittest.TestCase):
         print(f"{REQUESTS} answers: median {1000 * times[REQUESTS // 2]:.0f} ms, "
               f"95 % within {1000 * times[REQUESTS * 95 // 100]:.0f} ms, grown by {grown} KiB")
         self.assertLess(grown, 8192)  # less than one answer's working set
-        # A connection ends soon after its reader has gone; listener, epoll, timer and standard streams stay.
+        # A connection ends soon after its reader has gone; listener, epoll, timer and standard
+        # streams stay.
         for _ in range(100):
             files = len(os.listdir(f"/proc/{self.process.pid}/fd"))
             if files < 12:

@@ -1,4 +1,4 @@
-// Do things fail as often as they should, and when they are told to?
+// Do failures come at their rate, and at given times?
 #include "faults/failures.hpp"
 
 #include <gtest/gtest.h>

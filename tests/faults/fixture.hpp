@@ -1,4 +1,4 @@
-// Short ways to a long run for the tests of this room.
+// Builders of long runs. Used by the tests of this room.
 #pragma once
 
 #include <limits>
@@ -20,7 +20,7 @@ inline LongRun gang(int nodes, double steps, double failures_of_one_node) {
   return plan;
 }
 
-// The same, going on with what is left, down to one node.
+// The same, continuing with the remaining nodes, down to one node.
 inline LongRun elastic(int nodes, double steps, double failures_of_one_node) {
   LongRun plan = gang(nodes, steps, failures_of_one_node);
   for (int n = 1; n <= nodes; ++n) {

@@ -1,4 +1,4 @@
-// Whatever fails when: no work is lost or counted twice.
+// Under any failures, no work is lost or counted twice.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -66,11 +66,11 @@ RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
   const LongRunResult r = play(plan, 3, 0);
   const double sum = r.training + r.lost + r.checkpoints + r.down + r.waiting;
   RC_ASSERT(std::abs(sum - r.seconds) <= 1e-9 * r.seconds);
-  // What lasts is done once: on all nodes a step a second, on fewer never faster.
+  // Work that is kept is done once: on all nodes a step a second, on fewer never faster.
   if (r.finished) RC_ASSERT(r.steps == plan.steps);
   RC_ASSERT(r.steps <= plan.steps);
   RC_ASSERT(r.training >= r.steps * (1 - 1e-9));
-  // Of independent workers a few of a node's may be missing.
+  // A node may lack some of its independent workers.
   const bool at_one_speed =
       plan.speeds.slows == 0 && (!plan.copy_seconds || plan.speed_while_writing == 1);
   if (at_one_speed && !plan.independent_workers &&
@@ -87,7 +87,7 @@ RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
   }
 }
 
-// Whatever leaves and joins: with a spare node for each of them nobody waits for ever.
+// If every leaving or joining node has a spare node, no job waits for ever.
 RC_GTEST_PROP(LongRunProperty, WithEnoughSparesItEnds, ()) {
   LongRun plan = any_plan();
   plan.speeds = {};

@@ -277,7 +277,7 @@ TEST(LongRun, WhoLeavesWhileItFailsDoesNotComeBack) {
   EXPECT_DOUBLE_EQ(r.lost, 10);
 }
 
-// Whoever is idle takes its place, whether others wait for it or not; also at the beginning.
+// An idle node takes its place, whether others wait for it or not; also at the beginning.
 TEST(LongRun, SparesTakeThePlaceOfThoseWhoLeave) {
   for (const bool independent : {false, true}) {
     LongRun plan = independent ? elastic(2, 100, 0) : gang(2, 100, 0);
@@ -328,7 +328,8 @@ TEST(LongRun, FailuresFasterThanTheRestartAreGivenUp) {
   EXPECT_LE(r.seconds, 2 * most_times * 100);
 }
 
-// Daly 2006, eq. 20: M e^(R/M) (e^((period + write)/M) - 1) for each period, failures in everything.
+// Daly 2006, eq. 20: M e^(R/M) (e^((period + write)/M) - 1) for each period, failures in
+// everything.
 TEST(LongRun, MeanTimeIsDalysLaw) {
   const double between = 1000, restart = 120, write = 30, period = 200;
   LongRun plan = gang(5, 200 * period, 1 / between / 5);

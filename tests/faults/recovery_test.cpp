@@ -1,5 +1,5 @@
-// Do staged checkpoints, copies in memory, replicas, hot spares and evictions take what closed forms
-// say?
+// Do staged checkpoints, copies in memory, replicas, hot spares and evictions agree with closed
+// forms?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -127,8 +127,8 @@ TEST(Replicas, GoBackToACheckpointWhereAllAreLost) {
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 10 + 10 + 30 + 3, 1e-9);
 }
 
-// A replica is there for e^(-rate D) of the time when every failure costs it D; nobody stands still for
-// as long as none of those that train has failed within a stall.
+// A replica is there for e^(-rate D) of the time when every failure costs it D; nobody stands still
+// for as long as none of those that train has failed within a stall.
 TEST(Replicas, GoodputIsItsClosedForm) {
   const double rate = 1 / 50000.0, stall = 15, away = 10 + 200 + 40;
   LongRun plan = elastic(32, 4e5, rate);
@@ -168,8 +168,8 @@ TEST(MemoryCopies, ARestartReadsThemFromTheOthers) {
   EXPECT_NEAR(play(plan, 1, 0).lost, 45, 1e-9);
 }
 
-// Of two nodes that fail together, with two copies: in memory with probability 1 - 1 / (N - 1), Gemini's
-// law for k = m = 2 (SOSP 2023).
+// If two nodes fail together, with two copies, the state survives in memory with probability 1 - 1
+// / (N - 1), Gemini's law for k = m = 2 (SOSP 2023).
 TEST(MemoryCopies, OfTwoFailuresMostLeaveACopy) {
   const int nodes = 16;
   int kept = 0, all = 0;
@@ -249,7 +249,8 @@ TEST(SlowNodes, AreEvictedWhereASpareIsThere) {
   EXPECT_EQ(r.failures, 0);
   EXPECT_EQ(r.lost, 0);
   EXPECT_NEAR(r.seconds, 400 + 10 + 5 + 33, 1e-9);
-  // Without one it stays, until another node is idle: the spare is in use from 50 to the end of repair.
+  // Without one it stays, until another node is idle: the spare is in use from 50 to the end of
+  // repair.
   plan.faults.spare_nodes = 0;
   EXPECT_NEAR(play(plan, 1, 0).seconds, 100 + 300 / 0.5, 1e-9);
 }

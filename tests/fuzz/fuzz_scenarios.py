@@ -26,10 +26,12 @@ MODELS = ["alexnet", "bert-base", "convnext_tiny", "convnext_large", "densenet12
 PLATFORMS = ["a100-pcie-40gb-x4", "a100-sxm4-80gb-x4", "cpu-1gbit-x2", "cpu-loopback-x2", "dgx-a100-80gb",
              "dgx-a100-80gb-10gbe", "dgx-b200", "dgx-h100", "dgx1-v100-32gb", "g4dn.12xlarge", "g5.12xlarge",
              "g6e.12xlarge", "h100-pcie-x8", "p4d.24xlarge", "rtx3090-x8-25gbe"]
-# Fields that are drawn by hand below, that need files, that only say what was measured, or that train for real.
+# Fields that are drawn by hand below, that need files, that only say what was measured, or that
+# train for real.
 BY_HAND = {"name", "description", "model", "model_parameters", "platform", "profile", "batch", "gpus", "strategies",
            "stragglers", "measured", "anchor", "dataset", "input", "simulation", "faults", "checkpoint", "convergence", "label", "price_per_gpu_hour", "fabric"}
-# Sensible values of quantities, by the unit that the schema's pattern ends in, and of numbers by name.
+# Sensible values of quantities, by the unit that the schema's pattern ends in, and of numbers by
+# name.
 BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
 LINKS = ["NVLink", "PCIe", "host memory", "NIC", "uplink"]
 NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],
@@ -197,12 +199,12 @@ class Fuzzer:
         synchronous = options.get("consistency", "sync") == "sync" and not options.get("backup_workers") \
             and "switch" not in options
         step = float(row["step_s"])
-        # Pushes that do not all come at once may get through a server faster; and what far workers gain on a
-        # shared link, near ones lose.
+        # Pushes that do not all come at once may get through a server faster; and what far workers
+        # gain on a shared link, near ones lose.
         servers = "parameter_server" in json.dumps(s["strategies"])
         slack = 1.1 if servers else 1.01
         if "stragglers" in s and not servers:
-            # What is left: GPUs of one kind that differ a little, which is the default.
+            # The remainder: GPUs of one kind that differ a little, which is the default.
             spread = {k: v for k, v in s["stragglers"].items() if k == "per_rank"}
             without = {**s, "stragglers": spread} if spread else {k: v for k, v in s.items() if k != "stragglers"}
             # A lognormal factor has its median at 1: a few draws of it may speed a run up.
@@ -219,10 +221,11 @@ class Fuzzer:
             yield "slower on a device twice as fast", faster, lambda r: float(r["step_s"]) <= slack * step
         per_node = self.platform(s["platform"])["gpus_per_node"]
         half = s["gpus"] // 2
-        # Whole nodes: on half a node more the network is used unevenly, and two GPUs that are joined by NVLink
-        # one by one (DGX-1) have fewer links than four.
+        # Whole nodes: on half a node more the network is used unevenly, and two GPUs that are
+        # joined by NVLink one by one (DGX-1) have fewer links than four.
         if synchronous and "stragglers" not in s and s["gpus"] % 2 == 0 and half % per_node == 0:
-            # NCCL chooses another algorithm for other numbers of ranks, and not always the faster one.
+            # NCCL chooses another algorithm for other numbers of ranks, and not always the faster
+            # one.
             yield "slower on half the GPUs", {**s, "gpus": half}, lambda r: float(r["step_s"]) <= 1.25 * step
         if "epochs" in s.get("dataset", {}):
             twice = copy.deepcopy(s)
@@ -323,7 +326,8 @@ class Fuzzer:
             self.report(file, s, why)
             return
         if code == 0 and self.rnd.random() < .3:
-            # Enough steps that a lead from the first one, of the host or the data loader, hardly counts.
+            # Enough steps that a lead from the first one, of the host or the data loader, hardly
+            # counts.
             longer = {**s, "simulation": {**s["simulation"], "steps": 100}}
             _, _, rows, _ = self.run(longer, f"{number}.yaml")
             pairs = list(self.pairs(longer, rows[0])) if rows else []

@@ -187,7 +187,8 @@ def stage_faults(output, stages):
             if not 0 < memory["allocated_bytes"] <= memory["reserved_bytes"] <= memory["device_bytes"]:
                 why.append(f"memory of stage {stage['stage']}: {memory['allocated_bytes']} B allocated")
             sums.append(sum(stage["split_seconds"].values()))
-        # A stage begins its next step when it can: stages' means over few steps differ, their mean does not.
+        # A stage begins its next step when it can: stages' means over few steps differ, their mean
+        # does not.
         if sums and abs(sum(sums) / len(sums) - prediction["step_seconds"]) > 1e-6 * prediction["step_seconds"]:
             why.append(f"parts of the stages add up to {sums} s, the step takes {prediction['step_seconds']} s")
         largest = max((stage["memory"]["device_bytes"] for stage in prediction.get("stages", [])), default=None)

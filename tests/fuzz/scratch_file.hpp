@@ -1,4 +1,4 @@
-// A file that holds one input of the fuzzer, for readers that only take paths.
+// A file that holds one input of the fuzzer. Use it for readers that only take paths.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Does a platform file become the right machine, does `base` supply what is left out, and does a
-// wrong file say where it is wrong?
+// Does a platform file become the right machine, does `base` supply missing fields, and are
+// mistakes located?
 #include "hardware/machine.hpp"
 
 #include <gtest/gtest.h>

@@ -103,7 +103,7 @@ void expect_round_trip(const std::string& strategy) {
   double host = 0;
   for (const ChakraNode& node : read) host += node.on_host ? node.seconds : 0;
   EXPECT_NEAR(host, sums.host, 1e-9 * sums.host);
-  // What reduces gradients follows the device's work on them.
+  // A node that reduces gradients follows the device's work on them.
   for (const ChakraNode& node : read) {
     if (node.collective != "all_reduce" && node.collective != "reduce_scatter") continue;
     EXPECT_TRUE(std::any_of(node.after.begin(), node.after.end(), [&](std::uint64_t id) {

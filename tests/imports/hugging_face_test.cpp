@@ -66,9 +66,9 @@ TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
   EXPECT_EQ(ours.layers.size(), theirs.layers.size());
 }
 
-// Counts of the classes with a head, as on the model hub. BERT's is that of the encoder with pooler,
-// 109,482,240, less the pooler (768 x 769) and with the masked-language-model head: as many for the
-// transform, a layer norm (2 x 768) and the decoder's bias (30,522).
+// Counts of the classes with a head, as on the model hub. BERT's is that of the encoder with
+// pooler, 109,482,240, less the pooler (768 x 769) and with the masked-language-model head: as many
+// for the transform, a layer norm (2 x 768) and the decoder's bias (30,522).
 INSTANTIATE_TEST_SUITE_P(
     HuggingFace, PublishedModels,
     testing::Values(Published{"llama2_7b", "llama2-7b", 6738415616},
@@ -116,7 +116,7 @@ TEST(HuggingFace, CountsWhatTheConfigurationSays) {
   EXPECT_EQ(decoder(32, 3072, 32, 32, 96, 8192, 2, 0) + 2 * std::int64_t{32064} * 3072, 3821079552);
 }
 
-// What Gemma does beside Llama with the same sizes: two norms more a block, capped logits.
+// Differences of Gemma from Llama with the same sizes: two norms more a block, capped logits.
 TEST(HuggingFace, GemmaCapsItsLogits) {
   const auto kinds = [](const char* name) {
     const ModelFile file = read_model_text(model_text(import_hugging_face(config(name))), "m");

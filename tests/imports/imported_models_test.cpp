@@ -1,5 +1,5 @@
-// Do networks that PyTorch built become the models that are shipped? tests/imports/data/graphs holds
-// records without weights; LOCKSTEP_GRAPHS names a folder with more (.ci/nightly makes one).
+// Do networks that PyTorch built become the models that are shipped? tests/imports/data/graphs
+// holds records without weights; LOCKSTEP_GRAPHS names a folder with more (.ci/nightly makes one).
 #include <gmock/gmock.h>
 
 #include <algorithm>

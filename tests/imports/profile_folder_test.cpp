@@ -1,4 +1,4 @@
-// Does a profile that is added to keep what it had, and is it one of a device that there is?
+// Does a profile keep its content when measurements are added, and must its device exist?
 #include "imports/profile_folder.hpp"
 
 #include <gmock/gmock.h>

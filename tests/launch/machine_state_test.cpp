@@ -23,7 +23,7 @@ TEST(Clocks, CountOurOwnWork) {
   while (std::chrono::steady_clock::now() < end) sink = sink + 1;
   const CpuClocks after = read_cpu_clocks();
   EXPECT_GE(after.wall_seconds - before.wall_seconds, 0.3);
-  // Whatever others do meanwhile: we ran, or we waited for the core.
+  // Independent of other programs: this process ran, or it waited for the core.
   const double own = after.own_seconds - before.own_seconds;
   EXPECT_GT(own, 0);
   EXPECT_LE(own, after.wall_seconds - before.wall_seconds + 0.02);

@@ -1,4 +1,4 @@
-// Do rate-limited links between namespaces work here, and does nothing of them stay behind?
+// Do rate-limited links between namespaces work here, and are they removed completely?
 #include "launch/network.hpp"
 
 #include <fmt/format.h>

@@ -37,7 +37,7 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Whether the process whose id stands in the file is gone.
+// Whether the process with the id in the file has ended.
 bool gone(const std::filesystem::path& pid_file) {
   const pid_t pid = std::stoi(text_of(pid_file));
   return ::kill(pid, 0) != 0 && errno == ESRCH;
@@ -166,7 +166,7 @@ TEST(Processes, CtrlCEndsAllAndKeepsWhatIsThere) {
   EXPECT_EQ(text_of(folder.result_file(1)), "partial\n");
   EXPECT_TRUE(gone(folder.file("0")));
   EXPECT_TRUE(gone(folder.file("1")));
-  // Whoever asks for more after that gets the same answer.
+  // Later calls get the same answer.
   EXPECT_EQ(run_processes({shell("exit 0")}).how, LaunchEnd::How::interrupted);
 }
 

@@ -103,7 +103,7 @@ class Launcher(unittest.TestCase):
         self.assertIn("'rnu' is not known", unknown.communicate(timeout=60)[1])
         self.assertEqual(unknown.returncode, 2)
         self.assertEqual(self.log(), [])
-        # What is built answers for itself, even when a source is newer.
+        # A built program answers for itself, even if a source is newer.
         self.call("list", "models")
         (self.root / "sim" / "new.cpp").touch()
         built = len(self.log())

@@ -11,7 +11,8 @@ the same machine code, is replaced by the next line. One line per mutant; exit c
 import argparse, hashlib, os, pathlib, re, shutil, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# (pattern, replacement, what it does); the first one that applies to a line, counted from its hash, is taken.
+# (pattern, replacement, what it does); the first one that applies to a line, counted from its hash,
+# is taken.
 BREAKS = [
     (r" \+ ", " - ", "sign"), (r" - ", " + ", "sign"), (r" \* ", " / ", "factor"), (r" / ", " * ", "factor"),
     (r" \+= ", " -= ", "sign"), (r" -= ", " += ", "sign"),

@@ -1,4 +1,4 @@
-// Is the energy of a run what board power, time and load say, and the CO2 what the grid says?
+// Does the energy of a run follow from board power, time and load, and the CO2 from the grid?
 #include "questions/run.hpp"
 #include "results/render.hpp"
 #include "scenario/helpers.hpp"

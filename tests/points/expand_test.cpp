@@ -343,8 +343,9 @@ TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   }
 }
 
-// Of a model that the profile does not have, layers take the share of their modelled time that those of
-// another took, also where the scenario recomputes, which what was measured did not.
+// Layers of a model that the profile lacks take the share of their modelled time that layers of
+// another model took. This also holds if the scenario recomputes activations and the measured
+// training did not.
 TEST(Expand, AModelIsScaledByAnotherOneThatIsAlike) {
   const auto scenario = [](const std::string& model, const std::string& more) {
     return scenario_of("model: " + model +

@@ -24,7 +24,8 @@ const std::string small =
     "model: resnet18\nmodel_parameters: {cifar: 1}\ninput: {image: [3, 32, 32]}\nbatch: {per_gpu: "
     "4}\nprecision: amp-bf16\nplatform: dgx-h100\ngpus: [1]\noptimizer: {name: sgd}\n";
 
-// Launch-bound eagerly; one graph is bound by the device: the host's part is a launch and the optimizer's.
+// Launch-bound eagerly; one graph is bound by the device: the host's part is a launch and the
+// optimizer's.
 TEST(CudaGraphs, LeaveNoHostTimeInTheStep) {
   const auto all = predictions(
       small +

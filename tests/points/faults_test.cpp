@@ -1,4 +1,4 @@
-// What a scenario says of failures, what it may not say, and what comes of it.
+// Failures in a scenario: allowed values, refused values, and results.
 #include "points/faults.hpp"
 
 #include "questions/run.hpp"
@@ -94,8 +94,8 @@ TEST(Faults, WithoutFailuresEveryStrategyTakesWhatItWasPredictedToTake) {
   }
 }
 
-// Who goes on with fewer nodes by itself needs no word for it; at the smaller of two counts there are
-// too few all the same.
+// A strategy that continues with fewer nodes by itself needs no option for it. At the smaller of
+// two counts there are too few nodes all the same.
 TEST(Faults, WhoDoesWithoutANodeIsNotRefused) {
   const std::string lost =
       "dataset: {time: 10 d}\nmodel: lenet5\nfaults: {at: [{time: 1 h, node: 0}]}\n"
@@ -196,7 +196,7 @@ TEST(Faults, WhatAJobHasNotDoesNotFailThere) {
     return each;
   };
   EXPECT_EQ(failures(counts + "{at: [{time: 1 h, worker: 9}]}\n"), (std::vector<double>{0, 1}));
-  // Nor is the smaller one refused for a node that it has not.
+  // The smaller count is not refused for a node that it does not have.
   EXPECT_EQ(failures(counts + "{recovery: elastic, at: [{time: 1 h, leaves: 1}]}\n"),
             (std::vector<double>{0, 0}));
 }
@@ -246,8 +246,9 @@ TEST(Faults, WhatIsLeftGoesOnAsFastAsItIsSimulated) {
   EXPECT_EQ(ddp.waiting, 0);
 }
 
-// Four nodes hold two replicas of a model on two nodes each: who loses a node loses a replica, and the other one
-// goes on, with half of the samples per second. Nothing is reduced between the two, so that a step takes as long.
+// Four nodes hold two replicas of a model on two nodes each: who loses a node loses a replica, and
+// the other one goes on, with half of the samples per second. Nothing is reduced between the two,
+// so that a step takes as long.
 TEST(Faults, ALostNodeTakesItsReplicaWithIt) {
   const std::string job =
       "model: gpt\nmodel_parameters: {layers: 8, hidden: 512, heads: 8, sequence: 256, vocabulary: "
@@ -311,7 +312,8 @@ TEST(Faults, WorkersThatKeepStepForAWhileRestart) {
   }
 }
 
-// Of four nodes in groups of two, three are as fast as two; a worker beside a backup worker is none.
+// In groups of two, three of four nodes are as fast as two. A worker alone beside a backup worker
+// makes no progress.
 TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
   const std::string fails =
       "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, restart: 0 s, "

@@ -1,4 +1,5 @@
-// Do adapters and frozen parameters change what they should of a prediction: bytes on the wire, states, memory, time.
+// Do adapters and frozen parameters change what they should of a prediction: bytes on the wire,
+// states, memory, time.
 #include "scenario/helpers.hpp"
 
 namespace lockstep::fine_tuning_points_test {
@@ -58,7 +59,8 @@ TEST(FineTuning, MoreIsTrainedMoreIsPaid) {
   EXPECT_GT(head.step_seconds, p.step_seconds);
 }
 
-// Two ranks gather twice, forward and backward, each half of it from the other one; they reduce once.
+// Two ranks gather twice, forward and backward, each half of it from the other one; they reduce
+// once.
 TEST(FineTuning, Fsdp2GathersAllAndReducesWhatIsTrained) {
   const std::string fsdp = "strategies: [fsdp: {version: 2}]\n";
   const double narrow = nvlink_bytes(predicted(adapters + fsdp));

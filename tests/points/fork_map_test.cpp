@@ -1,4 +1,4 @@
-// Does work in child processes come back complete and in order, whatever the children do?
+// Do results of child processes arrive complete and in order, for any behaviour of the children?
 #include "points/fork_map.hpp"
 
 #include <gmock/gmock.h>

@@ -36,7 +36,7 @@ TEST(Mesh, DividesTheBatchAmongReplicas) {
   EXPECT_EQ(points[1].global_batch, 32);
 }
 
-// What all GPUs compute together is the model's, however it is spread over them.
+// All GPUs together compute the model's arithmetic, under every mesh.
 TEST(Mesh, SharesTheModelsArithmetic) {
   const double alone = points_of("gpus: 8\n").front().model_flops * 8;
   for (const char* mesh : {"{tensor: 8}", "{pipeline: 8}", "{tensor: 2, pipeline: 2}",
@@ -47,7 +47,8 @@ TEST(Mesh, SharesTheModelsArithmetic) {
   }
 }
 
-// Fewer GPUs than one replica needs have one number as advice, and the same misfit of all strategies is told once.
+// Fewer GPUs than one replica needs have one number as advice, and the same misfit of all
+// strategies is told once.
 TEST(Mesh, AMisfitIsToldOnceWithWhatFits) {
   const std::string few = refusal([] {
     points_of("gpus: 8\nparallel: {tensor: 4, pipeline: 4}\nstrategies: [ddp, fsdp, zero]\n");

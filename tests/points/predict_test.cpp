@@ -10,7 +10,7 @@
 namespace lockstep::predict_test {
 namespace {
 
-// What a strategy would report: steps of 0.1, 0.1 and 0.4 s.
+// A made-up report of a strategy: steps of 0.1, 0.1 and 0.4 s.
 StrategyResult made_up_result() {
   StrategyResult r;
   r.step_seconds = {0.1, 0.1, 0.4};
@@ -71,8 +71,8 @@ TEST(Predict, ABeginningCountsOnce) {
   EXPECT_DOUBLE_EQ(total("time: 100 s").step_seconds, 0.2);
 }
 
-// A controller needs a few rounds until it lets go of a worker that is always slow. A whole run pays for
-// them once; a switch comes at a share of the run, however long that is.
+// A controller needs a few rounds until it lets go of a worker that is always slow. A whole run
+// pays for them once; a switch comes at a share of the run, however long that is.
 TEST(Predict, AWholeRunIsNotAllBeginning) {
   const auto later = [](const std::string& rule) {
     const Scenario s = scenario_of(
@@ -170,7 +170,7 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
               std::hypot(0.05, 0.028, 0.04 * std::sqrt(3)), 1e-12);
 }
 
-// What servers cost is known from other sources alone, and not from one worker's step.
+// The cost of servers is known from other sources only, and not from one worker's step.
 TEST(Predict, TheIntervalKnowsThatServersAreNotModelled) {
   StrategyResult r = made_up_result();
   r.step_seconds = {0.2, 0.2};

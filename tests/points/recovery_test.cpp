@@ -1,4 +1,4 @@
-// What a scenario says of today's recovery, what it may not say, and what comes of it.
+// Methods of recovery in a scenario: allowed values, refused values, and results.
 #include "core/data.hpp"
 #include "costs/nccl_topology.hpp"
 #include "points/checkpoints.hpp"
@@ -57,7 +57,8 @@ TEST(Recovery, WhatCannotBeIsRefusedWithItsPlace) {
   }
 }
 
-// 8 of 32 ranks on each host copy their share, each over its own link; all of them through the memory.
+// 8 of 32 ranks on each host copy their share, each over its own link; all of them through the
+// memory.
 TEST(Recovery, AStagedCheckpointStallsForTheCopyOfARanksState) {
   const std::string staged = sharded + "faults: {}\ncheckpoint: {every: 1 h, write: staged}\n";
   const Point point = expand(scenario_of(staged)).at(0);
@@ -182,8 +183,8 @@ TEST(Recovery, ASlowNodeSlowsStepsAsItsSimulationSays) {
   EXPECT_NEAR(run.finish_seconds / 86400, 1 + 9 * slow / usual, 0.01);
 }
 
-// Salpekar et al. 2026: effective training time 44 % in step, 80 % with replicas that come back alone; with
-// the failures of fact 148 and the assumptions that the scenarios name.
+// Salpekar et al. 2026: effective training time 44 % in step, 80 % with replicas that come back
+// alone; with the failures of fact 148 and the assumptions that the scenarios name.
 TEST(Recovery, FtHsdpIsWorthWhatItsAuthorsSay) {
   const auto goodput = [](const std::string& name) {
     const ResultRecord record =

@@ -1,4 +1,5 @@
-// Does what docs/resources.md says of servers, workers and the tree between them follow from the job?
+// Does what docs/resources.md says of servers, workers and the tree between them follow from the
+// job?
 #include <algorithm>
 
 #include "costs/optimizer.hpp"
@@ -33,8 +34,8 @@ std::string spread(int servers) {
 }
 const std::string async = ", consistency: async";
 
-// Seconds that servers with a share of the keys each need for the update of all workers' pushes, one
-// after the other.
+// Seconds that servers with a share of the keys each need for the update of all workers' pushes,
+// one after the other.
 double updates(int servers) {
   const Job of = expand(scenario_of(job)).at(0).job;
   return workers * host_optimizer_seconds(of.optimizer, Precision::fp32, model / 4 / servers,
@@ -94,7 +95,8 @@ TEST(Resources, InATreeThePlaceOfServersDecides) {
   EXPECT_GT(thin, 1.8 * flat);
   // Servers beside the workers keep three sevenths of it below their leaf.
   EXPECT_LT(step(spread(8) + async, tree("4")), 0.75 * thin);
-  // A degraded uplink of the workers' second leaf slows four of them, and the others under sync only.
+  // A degraded uplink of the workers' second leaf slows four of them, and the others under sync
+  // only.
   const std::string slow =
       tree("1") + "stragglers: {slow_links: [{link: uplink, node: 5, speed: 12%}]}\n";
   EXPECT_GT(step(own(4), slow), 1.5 * step(own(4), tree("1")));

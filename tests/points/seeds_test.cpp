@@ -50,7 +50,8 @@ TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
   EXPECT_THAT(render_text(record), testing::HasSubstr("Over seeds"));
 }
 
-// Fact 145: of n ranks that wait for each other, the slowest of n exponential delays is H_n means behind.
+// Fact 145: of n ranks that wait for each other, the slowest of n exponential delays is H_n means
+// behind.
 TEST(Seeds, TheirMeanIsWhatOrderStatisticsSay) {
   const std::string job = "gpus: 4\nmodel: resnet50\nplatform: dgx-a100-80gb\n";
   const auto alone = told(job + "stragglers: {per_rank: 0}\n").predictions.at(0);

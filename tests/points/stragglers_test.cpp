@@ -42,7 +42,7 @@ TEST(Stragglers, TheSlowestOfManyIsWhatOrderStatisticsSay) {
   for (const int n : {1, 4, 32}) {
     EXPECT_NEAR(slowest_of(exponential, n), 1 + 0.1 * harmonic(n), 0.005) << n;
   }
-  // Of n draws from a file with one slow value of ten, one is slow with 1 - 0.9^n.
+  // Among n draws from a file with one slow value of ten, one is slow with 1 - 0.9^n.
   Empirical law;
   law.values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
   empirical.per_step = law;
@@ -119,7 +119,8 @@ TEST(Stragglers, ASlowLinkCostsAsMuchAsASlowNetwork) {
   EXPECT_NEAR(all / mean(simulate(points).at(0).step_seconds), 1, 0.1);
 }
 
-// Batches that always come 2 s apart are waited for; one in four, for half a second each on average.
+// Batches that always come 2 s apart are waited for; one in four, for half a second each on
+// average.
 TEST(Stragglers, LateBatchesAreWaitedFor) {
   for (const std::string strategy : {"ddp", "fsdp", "parameter_server", "local_sgd", "zero"}) {
     const std::string job = "gpus: 1\nsimulation: {steps: 400}\nstrategies: [" + strategy + "]\n";
@@ -129,8 +130,8 @@ TEST(Stragglers, LateBatchesAreWaitedFor) {
   }
 }
 
-// Two batches are ready and the host is a step ahead of the device: the rest of a hiccup is lost, in
-// every strategy, however long the run is.
+// Two batches are ready and the host is a step ahead of the device: the rest of a hiccup is lost,
+// in every strategy, however long the run is.
 TEST(Stragglers, AHiccupCostsWhatTwoBatchesAndOneStepOfLeadDoNotHide) {
   const std::string job = "model: resnet50\nbatch: {per_gpu: 128}\ngpus: 1\n";
   for (const std::string strategy : {"ddp", "fsdp", "zero", "parameter_server: {placement: gpu}"}) {
@@ -201,8 +202,8 @@ TEST(Stragglers, OtherDevicesAreOfTheInputs) {
   EXPECT_GT(summarise_point(scenario, points[1], results[1]).mfu, 0);
 }
 
-// Where all nodes have the other device, each piece of work takes what it takes on a platform with that
-// device: products, copies and updates by factors of their own.
+// Where all nodes have the other device, each piece of work takes what it takes on a platform with
+// that device: products, copies and updates by factors of their own.
 TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
   const std::string v100_nodes =
       test_folder().write("v100-nodes.yaml", "base: dgx-a100-80gb\ndevice: v100-sxm2-32gb\n");
@@ -272,8 +273,8 @@ TEST(Stragglers, RanksOfOneNodeMayDiffer) {
   }
 }
 
-// Half of the GPUs can do 312 TFLOP/s in fp16, the other half 125; ten of 26 in bf16, which a V100 has
-// no units for: 15.7 in fp32.
+// Half of the GPUs can do 312 TFLOP/s in fp16, the other half 125; ten of 26 in bf16, which a V100
+// has no units for: 15.7 in fp32.
 TEST(Stragglers, UtilisationIsOfWhatEachDeviceCanDo) {
   const auto ratio = [](const std::string& precision, int gpus,
                         const std::string& who = "nodes: [1, 3]") {
@@ -373,7 +374,7 @@ TEST(Stragglers, NeighboursNeedANetworkThatIsShared) {
   EXPECT_THAT(what, HasSubstr("lets nobody share a link"));
 }
 
-// Of the parameter server's links the analytic network knows each one's rate.
+// The analytic network knows the rate of each of the parameter server's links.
 TEST(Stragglers, SlowLinksOfCollectivesNeedANetworkThatIsShared) {
   const std::string text = nodes + "stragglers: {slow_links: [{speed: 50%}]}\n" +
                            "simulation: {network: analytic}\nstrategies: [";
@@ -404,8 +405,8 @@ TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
   }
 }
 
-// Without the rank that is slow the others differ as the scenario says, not as ranks usually do: who
-// waits for one more slow rank is never faster.
+// Without the rank that is slow the others differ as the scenario says, not as ranks usually do:
+// who waits for one more slow rank is never faster.
 TEST(Stragglers, CostNothingLessThanNothingWhereTheScenarioSaysHowRanksDiffer) {
   for (const std::string strategy :
        {"ddp", "fsdp", "parameter_server: {placement: worker-host, servers: 8}"}) {

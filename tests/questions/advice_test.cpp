@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// What the words of an advice mean, read by this test on its own.
+// The meaning of an advice's words, parsed independently by this test.
 struct Meaning {
   std::function<void(Scenario&, const Point&)> scenario;
   MachineEdit machine;
@@ -172,7 +172,7 @@ TEST(Advice, AFasterGpuIsNoHelpWhereTheLoaderSetsThePace) {
   EXPECT_EQ(advice, "more loader workers or cheaper preprocessing would help");
 }
 
-// What one TCP stream carries, and not the card, is what limits.
+// The limit is the rate of one TCP stream, and not the card.
 TEST(Advice, FasterNicsAreNoHelpWhereAStreamIsCapped) {
   const std::string advice = advice_to(
       "model: convnext_tiny\nbatch: {micro: 1}\nprecision: fp32\nplatform: g6e.12xlarge\n"

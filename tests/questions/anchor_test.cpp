@@ -47,7 +47,7 @@ TEST(Anchor, EveryWayToStateATimeMeansTheSameStep) {
 }
 
 TEST(Anchor, RowsOnSeveralCountsFindTheFactorsBehindThem) {
-  // What "was measured" is the model itself with other factors: the fit must find them.
+  // The "measured" rows are the model itself with other factors: the fit must find them.
   const std::string rest = "gpus: [1, 2, 8]\nplatform: g5.48xlarge\nbatch: {per_gpu: 16}\n";
   const Scenario plain = scenario_of(rest);
   const CostScale truth{1.3, 1.3, 1.6};

@@ -83,7 +83,7 @@ TEST(Chapter, WhatLivesAtThePeakIsAllOfIt) {
       EXPECT_LE(curve.at_peak.size(), 16u);
       EXPECT_TRUE(std::is_sorted(curve.at_peak.begin(), curve.at_peak.end() - 1,
                                  [](const auto& a, const auto& b) { return a.bytes > b.bytes; }));
-      // What is named is not more than the account of its kind has.
+      // Named tensors are not larger than the account of their kind.
       for (const auto& [kind, bytes] : by_kind) {
         if (kind.empty()) continue;
         EXPECT_LE(bytes, use.at_peak.at(kind)) << kind;

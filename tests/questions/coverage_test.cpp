@@ -26,7 +26,7 @@ constexpr ErrorLaw shipped;
 StepError served(double work = 0) {
   return {.work = work, .network = 0, .scaling = 0, .servers = shipped.servers, .draws = 0};
 }
-// Of `doublings`, as step_error() has it.
+// The error of `doublings`, as in step_error().
 StepError scaled(double doublings) {
   return {.work = 0,
           .network = 0,

@@ -221,7 +221,7 @@ std::string fully_measured(const Explained& modelled) {
   return test_folder().write("profile.yaml", profile_text(profile));
 }
 
-// What was measured is explained like what was modelled: the same inputs matter, as much.
+// Measured costs are explained like modelled costs: the same inputs matter, as much.
 TEST(Explain, AFullyMeasuredScenarioExplainsItself) {
   const std::string text =
       "gpus: 16\nplatform: dgx-a100-80gb-25gbe\nprecision: amp-fp16\nbatch: {micro: 256}\n"

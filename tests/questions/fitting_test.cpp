@@ -114,8 +114,8 @@ TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   EXPECT_THAT(plain.bottleneck, HasSubstr(larger));
 }
 
-// A job is what it says: the point with the changes that its words name fits, has that batch, and takes
-// that step at that price.
+// A job is what it says: the point with the changes that its words name fits, has that batch, and
+// takes that step at that price.
 void expect_true(const FittingJob& job, const Scenario& s) {
   const ResultRecord again = run_scenario(as_suggested(s, fitting_text(job)));
   ASSERT_EQ(again.predictions.size(), 1U);
@@ -155,8 +155,8 @@ TEST(Fitting, MoreGpusKeepTheGlobalBatch) {
   for (const FittingJob& job : jobs) EXPECT_EQ(job.prediction.global_batch, 64);
 }
 
-// Qwen2.5-32B has 32,763,876,352 parameters; its shards, gradients and both of Adam's moments take 16
-// bytes each. PyTorch takes pinned memory (shards and gradients) in powers of two.
+// Qwen2.5-32B has 32,763,876,352 parameters; its shards, gradients and both of Adam's moments take
+// 16 bytes each. PyTorch takes pinned memory (shards and gradients) in powers of two.
 TEST(Fitting, OffloadNeedsRoomOnTheHost) {
   const ResultRecord record = run_scenario(scenario_of(
       "model: qwen2.5-32b\ninput: {sequence: 2048}\nbatch: {per_gpu: 1}\n"

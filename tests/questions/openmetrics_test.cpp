@@ -11,8 +11,8 @@
 namespace lockstep::openmetrics_test {
 namespace {
 
-// Samples by name and labels. Metadata comes first, in one block a family; units end names; no sample
-// twice; `# EOF` ends.
+// Samples by name and labels. Metadata comes first, in one block a family; units end names; no
+// sample twice; `# EOF` ends.
 std::map<std::string, double> parsed(const std::string& text) {
   static const std::regex meta("# (TYPE|UNIT|HELP) ([a-z_]+) (.+)");
   static const std::regex sample(

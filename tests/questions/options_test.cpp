@@ -16,7 +16,7 @@
 namespace lockstep::options_test {
 namespace {
 
-// Of the scenario itself, as `field: value` or `block: {field: value}`.
+// Settings of the scenario itself, as `field: value` or `block: {field: value}`.
 const std::string free_host = "a step that the device bounds leaves the host free";
 const std::string idle_link = "other links set the pace";
 const std::vector<Option> scenario_options{
@@ -494,8 +494,8 @@ TEST(Options, OfNothingThereAreNoRemarks) {
   EXPECT_TRUE(remarks(scenario_of(""), {}).empty());
 }
 
-// What the lists above leave out: words for people, figures to compare with, and files, which have
-// tests of their own.
+// Fields that the lists above leave out: words for people, figures to compare with, and files,
+// which have tests of their own.
 TEST(Options, EveryFieldIsTried) {
   std::set<std::string> tried{"name", "description", "profile",
                               "stragglers.per_step.empirical.file",

@@ -28,7 +28,7 @@ TEST(Remarks, AnOptionIsNamedOnlyWhereItChangesNoneOfItsEntrysPoints) {
   EXPECT_THAT(warnings("gpus: [1, 2]\n" + strategies), ElementsAre());
   EXPECT_THAT(warnings("gpus: 1\n" + strategies),
               ElementsAre("half: comm_hook has no effect: one GPU reduces nothing"));
-  // Of the scenario: the second strategy reads it.
+  // The option belongs to the scenario, and the second strategy reads it.
   EXPECT_THAT(warnings("optimizer: {implementation: for-loop}\n"
                        "strategies: [ddp, parameter_server]\n"),
               ElementsAre());
@@ -83,8 +83,9 @@ TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
     }
     return 0.0;
   };
-  // Four micro-batches, 8 blocks: two all-reduces forward and two backward in each, one of the embedding and one
-  // back from the head, of 4 samples of 1024 x 1024 numbers of 2 bytes; the loss has small ones besides.
+  // Four micro-batches, 8 blocks: two all-reduces forward and two backward in each, one of the
+  // embedding and one back from the head, of 4 samples of 1024 x 1024 numbers of 2 bytes; the loss
+  // has small ones besides.
   std::string pure = wide;
   pure.replace(pure.find("amp-bf16"), 8, "pure-bf16");
   const Point point = expand(scenario_of(pure)).front();
@@ -101,7 +102,8 @@ TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
   EXPECT_NEAR(priced(doubled), 2 * priced(wide), 0.02 * priced(doubled));  // as rounded in the text
 }
 
-// The bubble of p equal stages, v chunks on each and m micro-batches: (p - 1) / (m v + p - 1) of the step.
+// The bubble of p equal stages, v chunks on each and m micro-batches: (p - 1) / (m v + p - 1) of
+// the step.
 TEST(Remarks, TooFewMicroBatchesNameTheBubble) {
   const auto remarks_of = [](int micro_batches, const std::string& pipeline) {
     return warnings(gpt + "gpus: 4\nbatch: {micro: 1, accumulation: " +
@@ -164,7 +166,7 @@ TEST(Remarks, ManyUnitsThatKeepTheHostBusyAreNamedAndTheAdviceHelps) {
   EXPECT_THAT(fsdp("resnet50", "").notes, Not(Contains(HasSubstr("keep the host busy"))));
 }
 
-// Of a node that one of the points has.
+// A remark about a node that one of the points has.
 TEST(Remarks, WhatOtherDevicesLackIsSaid) {
   const auto of_node = [](const std::string& node) {
     return warnings("gpus: [8, 16]\nprecision: amp-bf16\nstragglers: {other_devices: [{device: " +

@@ -1,5 +1,5 @@
-// Options of the strategies with a value that is not their default, and the surroundings in which
-// options_test.cpp tries them.
+// Options of the strategies with a value that is not their default, and the scenarios around them.
+// Used by options_test.cpp, which tries each.
 #pragma once
 
 #include <string>

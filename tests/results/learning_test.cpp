@@ -1,5 +1,5 @@
-// Do several learning curves together say what they are worth, when they reach a target, and how sure
-// that is?
+// Do several learning curves together say what they are worth, when they reach a target, and how
+// sure that is?
 #include "results/learning.hpp"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// From nothing at 0 s to `last` at `seconds`, in a straight line: half of `last` after half of them.
+// From nothing at 0 s to `last` at `seconds`, in a straight line: half of `last` after half of
+// them.
 AccuracyCurve line(double seconds, double last = 1) {
   return {{0, 0, 0, 0, 2}, {seconds, 1, 100, last, 1}};
 }
@@ -108,8 +109,8 @@ TEST(Target, IsSaidWithItsInterval) {
             "No point reaches 50.0 % with every seed.");
 }
 
-// With two seeds a mean lies within tan(0.45 pi) times half of their distance: 2 +- 0.63, 2.4 +- 0.63,
-// 4 +- 0.63 seconds; in dollars one third, one half and once as much.
+// With two seeds a mean lies within tan(0.45 pi) times half of their distance: 2 +- 0.63, 2.4 +-
+// 0.63, 4 +- 0.63 seconds; in dollars one third, one half and once as much.
 TEST(Target, SaysWhomTheIntervalsDoNotTellFromTheFirst) {
   const auto pair = [](double centre, double dollars_per_second) {
     return of_seeds({line(2 * centre - 0.2), line(2 * centre + 0.2)}, dollars_per_second);
@@ -142,7 +143,8 @@ TEST(Target, IsTiedWhereIntervalsTouch) {
   EXPECT_THAT(as_good(), ElementsAre());
 }
 
-// "At most 4 s" may be sooner than 2.1 +- 0.6 s; who is first by a bound is before what begins later.
+// "At most 4 s" may be sooner than 2.1 +- 0.6 s; who is first by a bound is before what begins
+// later.
 TEST(Target, OfABoundMayBeAnyEarlier) {
   AccuracyCurve at_once = line(4);
   at_once.erase(at_once.begin());

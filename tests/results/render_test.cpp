@@ -56,7 +56,8 @@ TEST(Render, CsvNamesEachColumnOnce) {
   EXPECT_GT(names.size(), 50u);
 }
 
-// What was not measured is absent, in every rendering: nothing claims a prediction or a nought.
+// Figures that were not measured are absent in every rendering: nothing claims a prediction or a
+// nought.
 TEST(Render, RealTrainingClaimsNothingThatWasNotMeasured) {
   const auto run = nlohmann::json::parse(render_json(real_record()))["runs"][0];
   for (const char* simulated :

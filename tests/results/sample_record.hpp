@@ -1,4 +1,4 @@
-// Made-up records that use every field there is, for the tests of its renderings.
+// Made-up records that use every field. Used by the tests of renderings.
 #pragma once
 
 #include "results/real_run.hpp"

@@ -45,7 +45,7 @@ TEST(ResultSchema, RefusesWhatNoRunPrints) {
   EXPECT_NE(schema_faults(schema, incomplete), "");
 }
 
-// Of every field a sentence, for those who read the schema and the table instead of the source.
+// Every field has a sentence, for readers of the schema and the table.
 TEST(ResultSchema, SaysWhatEveryFieldMeans) {
   for (const std::string& text : {result_schema(), training_schema()}) {
     EXPECT_THAT(text, testing::Not(HasSubstr("\"description\": \"\"")));

@@ -1,4 +1,5 @@
-// Are traces written as they are, compressed where the name says so, and refused where they cannot be?
+// Are traces written as they are, compressed where the name says so, and refused where they cannot
+// be?
 #include "results/trace.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Lists where one value belongs: which alternatives they make, how these are sorted, and what is wrong.
+// Lists where one value belongs: which alternatives they make, how these are sorted, and what is
+// wrong.
 #include "scenario/alternatives.hpp"
 
 #include <algorithm>
@@ -174,7 +175,7 @@ TEST(Alternatives, TheBestComeFirstAndWhatDoesNotFitLast) {
   expect_sorted(SortKey::throughput, [](const Prediction& p) { return -p.samples_per_second; });
   expect_sorted(SortKey::cost,
                 [](const Prediction& p) { return p.dollars > 0 ? p.dollars : 1e300; });
-  // What does not fit has no price, and says what would.
+  // An alternative that does not fit has no price, and names one that would fit.
   for (std::size_t i = 0; i < 24; ++i) {
     if (!at(all, i).out_of_memory) continue;
     EXPECT_EQ(at(all, i).dollars, 0);
@@ -225,7 +226,8 @@ TEST(Alternatives, ShippedFilesRunAndAllRenderingsHaveAllRows) {
   EXPECT_GT(files, 0);
 }
 
-// Where not even one sample a GPU fits, the answer is how many GPUs it takes, and that number is true.
+// Where not even one sample a GPU fits, the answer is how many GPUs it takes, and that number is
+// true.
 TEST(Alternatives, NothingFitsUntilThereAreEnoughGpus) {
   const std::string text =
       "name: test\nmodel: gpt\nmodel_parameters: {layers: 96, hidden: 12288, heads: 96}\n"

@@ -69,7 +69,7 @@ class Heard final : public Observer {
   }
 };
 
-// Of the first steps; what lives in memory is logged.
+// Adds events of the first steps; memory is logged.
 void add_heard(const Point& point, Written& written) {
   Job job = point.job;
   job.simulation.engine = Engine::loop;  // SimGrid starts once per process

@@ -1,4 +1,4 @@
-// Short ways to a scenario, for the tests of scenarios, points, timelines and questions.
+// Builders of scenarios. Used by the tests of scenarios, points, timelines and questions.
 #pragma once
 
 #include <gmock/gmock.h>

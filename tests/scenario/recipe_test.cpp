@@ -1,4 +1,4 @@
-// What a recipe sets, and what it leaves to the file.
+// Values that a recipe sets, and values that it leaves to the file.
 #include "scenario/recipe.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +41,8 @@ TEST(Recipe, SetsWhatTheFileDoesNotSay) {
             std::count_if(settings.begin(), settings.end(), std::not_fn(of_meshes)));
 }
 
-// Of the scenario's mesh and of a strategy's own; an axis that is a number is a map with that size.
+// Sets axes of the scenario's mesh and of a strategy's own mesh; an axis that is a number is a map
+// with that size.
 TEST(Recipe, SetsTheAxesThatAMeshHas) {
   const Scenario scenario = read(
       "recipe: megatron\nparallel: {tensor: 4}\n"

@@ -62,8 +62,8 @@ void expect_parts_add_up(const ResultRecord& record, double most) {
   }
 }
 
-// And do its parts add up? A prediction that moves is seen: write it anew with LOCKSTEP_WRITE_GOLDEN=1 and read the
-// difference.
+// And do its parts add up? A prediction that moves is seen: write it anew with
+// LOCKSTEP_WRITE_GOLDEN=1 and read the difference.
 TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
   Scenario s = read_scenario(GetParam());
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 6);
@@ -175,8 +175,8 @@ TEST_P(ShippedDevice, RunsASmallModel) {
 }
 INSTANTIATE_TEST_SUITE_P(, ShippedDevice, testing::ValuesIn(known_devices()), test_name);
 
-// No YAML file hides where no test looks. (Clusters': tests/cluster/question_test.cpp; measurements of a
-// GPU: acceptance.measured and cuda.the_h100s_figures_are_fitted.)
+// No YAML file hides where no test looks. (Clusters': tests/cluster/question_test.cpp; measurements
+// of a GPU: acceptance.measured and cuda.the_h100s_figures_are_fitted.)
 TEST(ShippedFiles, EveryYamlFileIsOneOfThese) {
   namespace fs = std::filesystem;
   std::size_t files = 0;

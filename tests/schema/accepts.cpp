@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// What an editor makes of a YAML text before it validates: plain scalars get types.
+// Converts a YAML text as an editor does before it validates: plain scalars get types.
 nlohmann::json as_editors_see(const Node& node) {
   nlohmann::json json;
   switch (node.kind()) {

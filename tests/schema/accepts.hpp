@@ -1,4 +1,4 @@
-// What editors and programs do with a JSON schema: whether it accepts a document.
+// Validates a document with a JSON schema, as editors and programs do. Used by tests of schemas.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@ namespace lockstep {
 
 bool schema_accepts(const nlohmann::json& schema, const Node& document);
 
-// What a JSON Schema (draft-07) finds wrong with a document, one per line; "" if nothing.
+// Violations of a JSON Schema (draft-07) by a document, one per line; "" if there are none.
 std::string schema_faults(const nlohmann::json& schema, const nlohmann::json& document);
 
 }  // namespace lockstep

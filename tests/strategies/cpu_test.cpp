@@ -110,8 +110,8 @@ TEST(DdpOnCpu, SpareCoresCarryTheCommunication) {
   EXPECT_NEAR(simulate(job, one_bucket_per_layer()).step, spare.step, near);
 }
 
-// Encoding takes 3 ms of the thread that computes. Decoding wants its core half a millisecond: the first
-// bucket's beside backward, which it delays by as much, the second one's alone.
+// Encoding takes 3 ms of the thread that computes. Decoding wants its core half a millisecond: the
+// first bucket's beside backward, which it delays by as much, the second one's alone.
 TEST(DdpOnCpu, MeasuredHooksDecodeOnTheThreadThatCarries) {
   class Measured final : public ToyCosts {
     std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {
@@ -136,7 +136,7 @@ TEST(DdpOnCpu, MeasuredHooksDecodeOnTheThreadThatCarries) {
   EXPECT_LT(modelled, lone);
 }
 
-// What runs on between messages that are empty: all of this model is compressed.
+// Work continues between empty messages: all of this model is compressed.
 TEST(DdpOnCpu, MeasuredPowerSgdSkipsEmptyMessages) {
   class Measured final : public ToyCosts {
     std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {
@@ -235,8 +235,9 @@ TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
   }
 }
 
-// Two workers whose messages keep the server busy. A quarter of 16 MB is in buffers when it takes the
-// next push; by the largest size it would be 0.5 MB. Servers that do other things meanwhile gain nothing.
+// Two workers whose messages keep the server busy. A quarter of 16 MB is in buffers when it takes
+// the next push; by the largest size it would be 0.5 MB. Servers that do other things meanwhile
+// gain nothing.
 TEST(ServerOnCpu, IsFreeByWhatBuffersHoldOfAMessageOfThatSize) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;

@@ -175,8 +175,8 @@ TEST(Ddp, BroadcastsBuffersBeforeForward) {  // fact 15
   EXPECT_LT(relative(simulate(job, off).step, without), near);
 }
 
-// A batch norm over all ranks: nothing of the network runs while its statistics are gathered (forward)
-// and its sums reduced (backward), in every micro-batch.
+// A batch norm over all ranks: nothing of the network runs while its statistics are gathered
+// (forward) and its sums reduced (backward), in every micro-batch.
 TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
   for (const int accumulation : {1, 3}) {
     Job job = toy_job(4, 10e6, 8, free_copies());
@@ -198,7 +198,7 @@ TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
           seconds(Collective::all_gather, 8 * (sums + 4)) + seconds(Collective::all_reduce, sums);
     }
     EXPECT_LT(relative(simulate(job, options).step - none, accumulation * expected), 1e-6);
-    // What is computed again in backward gathers its statistics again.
+    // Layers that are recomputed in backward gather their statistics again.
     const double plain = simulate(job, options).step;
     edit_step(job).layers[1].checkpointed = true;
     const double again = simulate(job, options).step - plain;

@@ -1,4 +1,5 @@
-// A job's training step, to be changed: jobs share theirs, so that the job gets a copy of its own.
+// Gives a job a training step of its own. Use it before a test changes the step, because jobs share
+// theirs.
 #pragma once
 
 #include <memory>

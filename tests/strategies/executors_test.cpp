@@ -88,10 +88,10 @@ RC_GTEST_PROP(BothExecutors, AgreeOnZero, ()) {
   expect_same(random_job(), options);
 }
 
-// Two nodes whose cards set the pace. Between a neighbour that takes half of them and one that takes
-// three quarters every byte takes 1 / 0.25 - 1 / 0.5 = 2 times as much longer as it takes on a free card.
-// Beside one that takes three quarters two thirds of the time, in bursts much shorter than a step, they
-// move at a quarter of the card's rate then and at their own in between.
+// Two nodes whose cards set the pace. Between a neighbour that takes half of them and one that
+// takes three quarters every byte takes 1 / 0.25 - 1 / 0.5 = 2 times as much longer as it takes on
+// a free card. Beside one that takes three quarters two thirds of the time, in bursts much shorter
+// than a step, they move at a quarter of the card's rate then and at their own in between.
 TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
   const std::vector<StrategyOptions> strategies{
       DdpOptions{}, FsdpOptions{}, LocalSgdOptions{1, false, MeanOuter{}, 1, 0}, ZeroOptions{}};

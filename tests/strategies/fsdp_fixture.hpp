@@ -1,4 +1,5 @@
-// A model of U equal blocks on a machine whose links are easy to reckon with.
+// A model of U equal blocks on a machine with simple links. Used by tests of FSDP that compute
+// expected times by hand.
 #pragma once
 
 #include <string>
@@ -135,7 +136,7 @@ inline Outcome run(const Toy& toy) {
   return run(toy_job(toy), toy.options);
 }
 
-// What one collective of the toy takes alone.
+// Seconds of one collective of the toy alone.
 inline double seconds_of(const Toy& toy, Collective kind, double bytes) {
   const Machine machine = toy_machine();
   return collective_cost(machine, group_of(machine, toy.gpus), kind, bytes).seconds();

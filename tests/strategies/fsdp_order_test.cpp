@@ -1,4 +1,4 @@
-// What FSDP's host does in one step, as a list: gathers, frees and reductions by unit.
+// The actions of FSDP's host in one step, as a list: gathers, frees and reductions by unit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,9 @@ FsdpLayout layout_of(const TrainingStep& step, const Case& asked) {
   return layout;
 }
 
-// "+0" unshard, "=0" the same of what is there, "!" before it: the host waits; "0" use, "-0" reshard,
-// "R0" reduce, "K0" keep, "A0" accumulate; joins are left out. A bar between forward and backward.
+// "+0" unshard, "=0" the same of what is there, "!" before it: the host waits; "0" use, "-0"
+// reshard, "R0" reduce, "K0" keep, "A0" accumulate; joins are left out. A bar between forward and
+// backward.
 std::string text(FsdpOrder::Actions actions) {
   std::string text;
   for (const FsdpAction& action : actions) {
@@ -61,8 +62,8 @@ std::string text(FsdpOrder::Actions actions) {
   return text;
 }
 
-// Of a network of three blocks; unit 0 is the root where `root` leaves the last layer out of the
-// blocks.
+// The order for a network of three blocks. Unit 0 is the root if `root` leaves the last layer out
+// of the blocks.
 std::string order_of(const Case& asked, bool root = false) {
   TrainingStep step = chain(root ? 4 : 3, 512, 1024 * 1024);
   if (root) step.layers.back().block.clear();

@@ -217,8 +217,9 @@ TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
   }
 }
 
-// Of two nodes below leaves of their own: all of a shard's all-reduce leaves them. The price counts
-// the eight groups that a node's ranks are in; the traffic table counts none of them twice.
+// Two nodes are below leaves of their own, so all traffic of a shard's all-reduce leaves them. The
+// price counts the eight groups that a node's ranks are in; the traffic table counts none of them
+// twice.
 TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   Toy toy = large();
   toy.gpus = 16;
@@ -237,8 +238,8 @@ TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   expect_close(numbers[1], 2 * model);
 }
 
-// Gathers and reductions meet those between replicas on links that carry flows; SimGrid carries them
-// while they are few.
+// Gathers and reductions meet those between replicas on links that carry flows; SimGrid carries
+// them while they are few.
 TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   const auto engine = [](Sharding sharding, NetworkKind network, int steps) {
     Toy toy = large();
@@ -260,7 +261,8 @@ TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   EXPECT_EQ(engine(Sharding::full_shard, NetworkKind::flow, 3), Engine::loop);
 }
 
-// Steps that are all alike are few whatever their number: the first that agree stand for the others.
+// Steps that are all alike are few whatever their number: the first that agree stand for the
+// others.
 TEST(FsdpGroups, AreCarriedBySimGridAsLongAsStepsAreAlike) {
   const auto engine = [](const Stragglers& stragglers) {
     Toy toy = large();

@@ -62,8 +62,8 @@ TEST(Gossip, AfterTheUpdateAnExchangeIsWaitedFor) {
             near);
 }
 
-// Two nodes of eight: the ring leaves a node at its ends only, and the exponential graph with as many ranks
-// as it goes far.
+// Two nodes of eight: the ring leaves a node at its ends only, and the exponential graph with as
+// many ranks as it goes far.
 TEST(Gossip, SendsBetweenNodesWhatCrossesThem) {
   Job job = toy_job(4, 10e6, 16);
   const double local = gradient + update + flatten;
@@ -84,7 +84,7 @@ TEST(Gossip, SendsBetweenNodesWhatCrossesThem) {
             near);
 }
 
-// What all links of a class carry in a step, in models.
+// Traffic of all links of a class in a step, in models.
 double models(const Job& job, const GossipOptions& options, LinkClass kind) {
   return in_child([&] {
     double bytes = 0;
@@ -133,8 +133,9 @@ TEST(Gossip, CrossesUplinksByTheDistance) {
               1e-9);
 }
 
-// D-PSGD's claim: as fast as all-reduce on a fast network, faster than one server on a slow one. A ring's all-reduce
-// sends no more than D-PSGD's two models there; the exponential graph halves them.
+// D-PSGD's claim: as fast as all-reduce on a fast network, faster than one server on a slow one. A
+// ring's all-reduce sends no more than D-PSGD's two models there; the exponential graph halves
+// them.
 TEST(Gossip, OnASlowNetworkItBeatsAServer) {
   Job job = toy_job(4, 10e6, 16);
   job.machine.gpus_per_node = 1;

@@ -105,7 +105,8 @@ TEST(CommHooks, PayBelowTheThresholdBandwidth) {
   }
 }
 
-// With buckets that travel during backward, too: at a higher rate a hook that sends less saves no more.
+// With buckets that travel during backward, too: at a higher rate a hook that sends less saves no
+// more.
 TEST(CommHooks, SaveNoMoreOnAFasterNetwork) {
   for (const Closed& closed : closed_forms()) {
     if (std::holds_alternative<QsgdHook>(closed.hook)) continue;
@@ -130,7 +131,7 @@ TEST(CommHooks, SendingEveryElementWithItsPlaceCostsMoreThanThePlainSum) {
   }
 }
 
-// What is gathered grows with the ranks, what is summed does not.
+// Gathered bytes grow with the ranks, summed bytes do not.
 TEST(CommHooks, SendWhatTheirCollectivesSend) {
   const Job job = toy_job(4, 10e6, 16);  // two nodes
   const double k = 0.01 * elements, sign = elements / 8;

@@ -24,7 +24,8 @@ std::vector<GradientTensor> equal_tensors(int count, double elements) {
   return tensors;
 }
 
-// Backward of the last layer comes first; each takes the host `host` and the device `device` seconds.
+// Backward of the last layer comes first; each takes the host `host` and the device `device`
+// seconds.
 std::vector<GradientReady> every(int count, double host, double device) {
   std::vector<GradientReady> ready;
   for (int i = 0; i < count; ++i) ready.push_back({(count - i) * host, (count - i) * device});
@@ -48,8 +49,8 @@ TEST(Horovod, FusesEqualTensorsUpToTheThreshold) {
   EXPECT_EQ(buckets[0].bytes, 3 * bytes);
 }
 
-// A host that sets the pace shows the thread `cycle / interval` tensors each time, the first time half a
-// cycle after the first tensor. Negotiation delays each bucket.
+// A host that sets the pace shows the thread `cycle / interval` tensors each time, the first time
+// half a cycle after the first tensor. Negotiation delays each bucket.
 TEST(Horovod, FusesWhatACycleBrings) {
   const double interval = 0.1e-3, negotiation = 0.25e-3;
   const auto buckets = fuse_when_ready(equal_tensors(36, 1), every(36, interval, interval),
@@ -93,15 +94,16 @@ TEST(Horovod, AStepWithOneBufferIsTheSumOfItsParts) {
   EXPECT_LT(relative(simulate(job, horovod(1e-3, 1e12)).step,
                      4 * (1e-3 + 2e-3) + copy + reduced + copy + 1e-3),
             near);
-  // A thread that sleeps through backward: the host issues all at once, so half a cycle and a negotiation
-  // after that.
+  // A thread that sleeps through backward: the host issues all at once, so half a cycle and a
+  // negotiation after that.
   const double cycle = 40e-3, seen = cycle / 2 + negotiation_seconds(job);
   EXPECT_LT(relative(simulate(job, horovod(cycle, 1e12)).step, seen + copy + reduced + copy + 1e-3),
             near);
 }
 
-// The optimizer waits on the host, so that the host cannot issue the next forward pass meanwhile: four layers take
-// it 6 ms and the last one's kernel 1 ms, where the device alone takes 1 ms for the update and 4 ms.
+// The optimizer waits on the host, so that the host cannot issue the next forward pass meanwhile:
+// four layers take it 6 ms and the last one's kernel 1 ms, where the device alone takes 1 ms for
+// the update and 4 ms.
 TEST(Horovod, TheHostWaitsForTheGradients) {
   Job job = toy_job(4, 10e6, 8);
   const double at_once = simulate(job, horovod(1e-3, 1e12)).step;

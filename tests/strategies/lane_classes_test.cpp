@@ -24,8 +24,8 @@ std::vector<RankGroups> mesh(int ranks, int size) {
   return axes;
 }
 
-// A slow GPU of 4,096 with groups of 8 across 512 nodes: itself, its 7 neighbours, the 511 that hold
-// the same share, and the rest.
+// A slow GPU of 4,096 with groups of 8 across 512 nodes: itself, its 7 neighbours, the 511 that
+// hold the same share, and the rest.
 TEST(LaneClasses, OneSlowRankMakesFour) {
   std::vector<int> kinds(4096, 0);
   kinds[77] = 1;

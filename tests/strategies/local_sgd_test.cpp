@@ -99,7 +99,8 @@ TEST(LocalSgd, AnExchangeHidesBehindTheStepsItOverlaps) {
   EXPECT_EQ(simulate(job, diloco(8, 2, 1)).traffic, simulate(job, diloco(8, 2)).traffic);
 }
 
-// The parameters of the last meeting and the outer momentum stay; a fragment's flat tensor is for a moment.
+// The parameters of the last meeting and the outer momentum stay; a fragment's flat tensor is for a
+// moment.
 TEST(LocalSgd, AnOuterOptimizerKeepsTwoCopies) {
   const Job job = toy_job();
   const double mean = make_strategy(every(8))->memory(job).allocated;

@@ -131,7 +131,7 @@ std::vector<StrategyOptions> strategies() {
   return {DdpOptions{}, FsdpOptions{}, zero, LocalSgdOptions{}};
 }
 
-// Which of two ranks alike is the slow one does not matter, on any axis.
+// If two ranks are alike, the result does not depend on which of them is slow, on any axis.
 TEST(MeshLaws, RelabellingRanksChangesNothing) {
   for (const StrategyOptions& options : strategies()) {
     Job job = pipeline_job(PipelineSchedule::one_f_one_b, {2, 1, 4, 0}, 4, 2);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
 
-// Who listens hears of every micro-batch, so none is left out.
+// An observer is told about every micro-batch, so none is skipped.
 class Listener final : public Observer {
  public:
   bool watches(std::string_view, int) const override { return false; }
@@ -48,7 +48,7 @@ Figures figures(Job job, const StrategyOptions& options, bool all) {
   return {v[4], v[1], {v.begin() + 2, split}, {split, v.end()}};
 }
 
-// Of seconds relative to the step, of all else relative to itself.
+// The difference of seconds is relative to the step, of other figures relative to themselves.
 double difference(const Figures& a, const Figures& b) {
   if (a.seconds.size() != b.seconds.size() || a.others.size() != b.others.size()) return 1;
   double worst = 0;
@@ -193,8 +193,8 @@ TEST(ManyMicroBatches, LeaveTheHostTheLeadThatItHasGained) {
   expect_the_same(job, DdpOptions{}, "with one");
 }
 
-// The loader has two batches ready when the update is issued. It is slower than the host, 2.4 ms, and
-// faster than the device: micro-batches look steady until the host has caught up with it.
+// The loader has two batches ready when the update is issued. It is slower than the host, 2.4 ms,
+// and faster than the device: micro-batches look steady until the host has caught up with it.
 TEST(ManyMicroBatches, AreNotAlikeWhileTheHostCatchesUpWithALoader) {
   Job job = many_micro_batches(1);
   job.costs = std::make_shared<ManyLaunches>(1);

@@ -1,5 +1,5 @@
-// The strategy of docs/add-a-strategy.md: replicas whose gradients are all-reduced one tensor after the
-// other once backward is over. Nothing of it is shipped; naive_strategy_test.cpp runs it.
+// The strategy of docs/add-a-strategy.md: replicas whose gradients are all-reduced one tensor after
+// the other once backward is over. Nothing of it is shipped; naive_strategy_test.cpp runs it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Does a strategy that is a folder and a line of the table work? docs/add-a-strategy.md shows this one.
+// Does a strategy that is a folder and a line of the table work? docs/add-a-strategy.md shows this
+// one.
 #include "naive_strategy.hpp"
 
 #include <gtest/gtest.h>

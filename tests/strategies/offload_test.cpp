@@ -20,7 +20,8 @@ constexpr double elements = 40e6;  // of the toy job's four layers
 constexpr double forward = 4 * 1e-3, backward = 4 * 2e-3;
 constexpr double device_copies = 2 * 4 * elements / 1e12;  // of the gradients into their buckets
 
-// One GPU, Adam in fp32, one bucket that is full when backward ends: nothing overlaps unless it is told to.
+// One GPU, Adam in fp32, one bucket that is full when backward ends: nothing overlaps unless it is
+// told to.
 Job one_gpu() {
   Job job = toy_job(4, 10e6, 1);
   job.optimizer.name = OptimizerKind::adam;
@@ -84,7 +85,8 @@ TEST(Offload, ADelayedUpdateHidesBehindTheNextStep) {
   EXPECT_LT(relative(slow, update), near);
 }
 
-// The ranks of a node share the bandwidth of its memory: together they take as long as one with all.
+// The ranks of a node share the bandwidth of its memory: together they take as long as one with
+// all.
 TEST(Offload, RanksOfANodeShareItsMemory) {
   Job job = one_gpu();
   const double alone = simulate(job, offloaded()).split.optimizer;
@@ -167,8 +169,9 @@ FsdpOptions sharded(OffloadTier optimizer, OffloadTier parameters) {
   return options;
 }
 
-// Bytes over bandwidth where drives are slow: moments and gradients are read and written once; a layer's shard
-// is read before forward and before backward (fact H116), the root's before forward only, and written once.
+// Bytes over bandwidth where drives are slow: moments and gradients are read and written once; a
+// layer's shard is read before forward and before backward (fact H116), the root's before forward
+// only, and written once.
 TEST(Offload, SlowDrivesBoundTheStep) {
   Job job = one_gpu();
   job.machine.host.nvme = {1e6, 2e6, 0};
@@ -197,8 +200,8 @@ TEST(Offload, DrivesOfAllNodesWorkTogether) {
   EXPECT_LT(relative(simulate(job, options).step, one_node / 4), 1e-3);
 }
 
-// Sub-groups of the update that overlap: each stage works on one while the others work on the next, so that
-// the longest stage counts once for each, and the others once (fact H115).
+// Sub-groups of the update that overlap: each stage works on one while the others work on the next,
+// so that the longest stage counts once for each, and the others once (fact H115).
 TEST(Offload, OverlappingSubGroupsTakeTheLongestStage) {
   const Job job = one_gpu();
   FsdpOptions options = sharded(OffloadTier::nvme, OffloadTier::host);
@@ -224,8 +227,8 @@ TEST(Offload, StateOnDrivesIsCountedThere) {
   EXPECT_FALSE(fits(make_strategy(options)->memory(job)));
 }
 
-// 14 bytes a parameter in half precision: a gradient has no place of its own, and nothing is rounded to powers
-// of two (fact H120).
+// 14 bytes a parameter in half precision: a gradient has no place of its own, and nothing is
+// rounded to powers of two (fact H120).
 TEST(Offload, ChunksHoldFourteenBytesAParameter) {
   Job job = one_gpu();
   TrainingStep half = *job.step;

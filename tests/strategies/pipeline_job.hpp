@@ -1,4 +1,4 @@
-// A toy job whose model is cut into the stages of a pipeline.
+// A toy job whose model is cut into the stages of a pipeline. Used by tests of pipelines.
 #pragma once
 
 #include <numeric>
@@ -7,8 +7,8 @@
 
 namespace lockstep::testing {
 
-// Layers whose backward is half gradients of inputs and half of weights; long enough that what hosts take
-// is nothing beside them.
+// Layers whose backward is half gradients of inputs and half of weights; long enough that what
+// hosts take is nothing beside them.
 class StageCosts : public ToyCosts {
  public:
   StageCosts() {

@@ -36,7 +36,8 @@ TEST(Pipeline, GpipeAndOneForwardOneBackwardTakeTheBubbleOfTheirStages) {
   }
 }
 
-// The norm of all gradients is a barrier at the end of the step; without it stages may begin the next step.
+// The norm of all gradients is a barrier at the end of the step; without it stages may begin the
+// next step.
 TEST(Pipeline, EveryScheduleTakesWhatItsOrderTakesAlone) {
   for (const Case& c : cases()) {
     const auto programs = programs_of(c.schedule, c.shape);
@@ -71,8 +72,9 @@ class SlowHosts final : public StageCosts {
   double slower_;
 };
 
-// The first stage's gradients come last, when its host is far ahead already. As long as that lead lasts, the
-// last stage's host sets the pace; after that, stages between them keep it on for a while.
+// The first stage's gradients come last, when its host is far ahead already. As long as that lead
+// lasts, the last stage's host sets the pace; after that, stages between them keep it on for a
+// while.
 TEST(Pipeline, IsNotSteadyBeforeHostsAndStagesHaveLostTheirLead) {
   constexpr int micro = 8;
   for (const double slower : {1.4, 4.0}) {
@@ -122,8 +124,8 @@ TEST(PipeDream, GoesAtThePaceOfItsSlowestStage) {
   EXPECT_NEAR(simulate(job, DdpOptions{}).step, expected, 1e-8 * expected);
 }
 
-// Fact H61: with as many micro-batches in flight as stages follow, none is there to hide a message behind, and
-// each costs twice its time on all stages but one.
+// Fact H61: with as many micro-batches in flight as stages follow, none is there to hide a message
+// behind, and each costs twice its time on all stages but one.
 TEST(PipeDream, WaitsForMessagesInEachRound) {
   const auto step = [](PipelineSchedule schedule, double message) {
     Job job = pipeline_job(schedule, {4, 1, 8, 0});
@@ -185,7 +187,8 @@ TEST(PipeDream, KeepsTheWeightsOfWhatIsInFlight) {
   }
 }
 
-// Narayanan et al. 2019, section 3.3: a stage's gradient is of weights as many updates old as stages follow it.
+// Narayanan et al. 2019, section 3.3: a stage's gradient is of weights as many updates old as
+// stages follow it.
 TEST(PipeDream, IsAsStaleAsItsStagesAreFarFromTheEnd) {
   const Job job = pipeline_job(PipelineSchedule::pipedream, {4, 1, 1, 0}, 2);
   UpdateSchedule schedule = synchronous_schedule(2, 10, 1, 1);

@@ -165,12 +165,12 @@ TEST(Stragglers, IdenticalRanksFoldIntoOneWorker) {
   EXPECT_EQ(one.staleness, all.staleness);
 }
 
-// Eight workers, 30 ms of compute: forward 10 ms, then a back layer that is ready after 5 ms and costs the
-// server 5 ms, then a front layer that costs it next to nothing. The server could make eight updates in
-// 40.08 ms, and does where a worker pushes all at once. With overlapped pushes, first come first
-// served, who is ahead waits at the end behind the back layers of the others: all fall into step,
-// however they began, and the server has nothing to do while all compute what comes before their first
-// push. Steps that vary by much dissolve the convoy.
+// Eight workers, 30 ms of compute: forward 10 ms, then a back layer that is ready after 5 ms and
+// costs the server 5 ms, then a front layer that costs it next to nothing. The server could make
+// eight updates in 40.08 ms, and does where a worker pushes all at once. With overlapped pushes,
+// first come first served, who is ahead waits at the end behind the back layers of the others: all
+// fall into step, however they began, and the server has nothing to do while all compute what comes
+// before their first push. Steps that vary by much dissolve the convoy.
 TEST(Convoy, EqualAsynchronousWorkersThatOverlapPushesFallIntoStep) {
   const auto step = [](bool overlap, double sigma, double bandwidth) {
     ToySystem toy;
@@ -321,7 +321,7 @@ RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
   RC_ASSERT(std::abs(total(trace.split) / mean_step(trace) - 1) < 1e-9);
   RC_ASSERT(trace.split.waiting >= -1e-12);
   RC_ASSERT(trace.split.exposed_communication >= -1e-12);
-  // What was pulled was pushed before; the rest was on its way when the run ended.
+  // Pulled bytes were pushed before; the rest was on its way when the run ended.
   const double on_the_way = toy.bytes * toy.workers;
   RC_ASSERT(trace.pulled_bytes <= trace.pushed_bytes * (1 + 1e-12));
   RC_ASSERT(trace.pushed_bytes <= trace.pulled_bytes + on_the_way * (1 + 1e-12));
@@ -369,8 +369,8 @@ TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
     run_parameter_server(system);
     return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
-  // Time per update hardly grows with the number of workers: no O(flows) per event. How long it takes
-  // a benchmark says.
+  // Time per update hardly grows with the number of workers: no O(flows) per event. How long it
+  // takes a benchmark says.
   EXPECT_LT(seconds(512), 8 * 4 * seconds(64));
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 constexpr double nic = 10e9;
 
-// One GPU a machine, and nothing that takes time but NICs: copies, sums and updates are for nothing.
+// One GPU a machine, and nothing that takes time but NICs: copies, sums and updates are for
+// nothing.
 Job nics_alone(int gpu_machines) {
   Job job = toy_job(gpu_machines, 1);
   job.machine.host.memory_bandwidth = 0;
@@ -32,8 +33,8 @@ ParameterServerOptions byteps(int cpu_machines) {
   return options;
 }
 
-// Time of a step beyond compute and the workers' update, over that of one model on one NIC. Each message
-// is cut into so many parts.
+// Time of a step beyond compute and the workers' update, over that of one model on one NIC. Each
+// message is cut into so many parts.
 double exchange(int n, int k, int parts, int credit = 0) {
   PsJob ps = build_parameter_server(nics_alone(n), byteps(k));
   ps.system.credit = credit;
@@ -78,8 +79,8 @@ TEST(CpuMachines, NoneIsAsFastAsARing) {
   }
 }
 
-// As many as machines with GPUs: M / B, and the first part's push or the last one's answer, which nothing
-// runs beside.
+// As many as machines with GPUs: M / B, and the first part's push or the last one's answer, which
+// nothing runs beside.
 TEST(CpuMachines, AsManyAsGpuMachinesHalveIt) {
   for (const int n : {2, 4, 8}) {
     for (const int parts : {1, 4, 64}) {
@@ -88,8 +89,9 @@ TEST(CpuMachines, AsManyAsGpuMachinesHalveIt) {
   }
 }
 
-// In between, messages to a CPU machine are longer than others. With one to each server under way at a time
-// these are over first, and two of n = 4 leave what remains to 2 B / 4: 1.6 M / B instead of 1.2.
+// In between, messages to a CPU machine are longer than others. With one to each server under way
+// at a time these are over first, and two of n = 4 leave what remains to 2 B / 4: 1.6 M / B instead
+// of 1.2.
 TEST(CpuMachines, AWindowComesNearTheOptimum) {
   EXPECT_NEAR(exchange(4, 2, 64), 1.6 + 1.0 / 64, 1e-9);
   double last = 2;

@@ -10,7 +10,7 @@
 namespace lockstep::testing::ps_executors_test {
 namespace {
 
-// What both must agree on.
+// The figures on which both executors must agree.
 struct Summary {
   double mean_step = 0, p90_step = 0, staleness = 0, server_busy = 0, link_busy = 0, bytes = 0;
   StepSplit split;
@@ -257,7 +257,7 @@ TEST(BothExecutors, PullWithPrioritiesAlike) {
   }
 }
 
-// Of what is ready at one moment the last is the most urgent.
+// Among messages that are ready at one moment, the last is the most urgent.
 TEST(BothExecutors, SendTheMostUrgentOfAMomentAlike) {
   PsSystem system = two_layers(3);
   for (PsMessage& message : system.messages) message.segment = 3;
@@ -294,10 +294,10 @@ TEST(BothExecutors, BeginAsynchronousRunsAlike) {
   }
 }
 
-// Rounding grows by a factor of some three in every step of all workers: what differs in the last bit
-// at the first update differs by 1e-9 s after 300, and then in everything. The p90 of 10 runs of 100
-// steps moves by 1 % (one sigma) with the 13th digit of the bandwidth, on either executor; of what is
-// played here 2 % are three sigma of the ratio.
+// Rounding grows by a factor of some three in every step of all workers: what differs in the last
+// bit at the first update differs by 1e-9 s after 300, and then in everything. The p90 of 10 runs
+// of 100 steps moves by 1 % (one sigma) with the 13th digit of the bandwidth, on either executor;
+// of what is played here 2 % are three sigma of the ratio.
 TEST(BothExecutors, FindTheSameStatisticsOfAsynchronousRuns) {
   const int steps = 300, workers = 16, seeds = 16;
   double time_ratio = 0, p90_ratio = 0, staleness_ratio = 0;

@@ -69,8 +69,8 @@ inline PsSystem make_system(const ToySystem& toy) {
 }
 
 // One worker, two layers of 10 ms forward, over 10 GB/s. Backward of the back layer takes 20 ms, of
-// the front layer 25 ms. What the back layer pushes comes in `parts` of 100 MB, the front layer's is
-// one: 10 ms each way.
+// the front layer 25 ms. The back layer pushes `parts` messages of 100 MB, the front layer one: 10
+// ms each way.
 inline PsSystem two_layers(int parts) {
   ToySystem toy;
   toy.workers = 1;

@@ -1,6 +1,6 @@
-// A job for parameter servers whose costs a test can write down: ten layers of five million
-// parameters, 30 ms of compute, GPUs with PCIe of 24 GB/s of their own on hosts with much memory
-// bandwidth.
+// A job for parameter servers with simple costs: ten layers of five million parameters, 30 ms of
+// compute, GPUs with PCIe of 24 GB/s of their own on hosts with much memory bandwidth. Used by
+// tests of whole jobs; ps_fixture.hpp has smaller systems.
 #pragma once
 
 #include <memory>

@@ -92,7 +92,7 @@ TEST(Queues, TimeOnASharedLinkIsThatOfMM1) {
   }
 }
 
-// What asynchronous workers reach together: their own pace, or the server's, whichever is less.
+// The throughput of asynchronous workers is their own pace, or the server's if that is lower.
 TEST(AsynchronousThroughput, IsThatOfTheWorkersOrOfTheServer) {
   const std::vector<double> speeds{1, 1.3, 1.7, 2.9, 0.8, 1.1};
   for (const double update : {1e-6, 20e-3, 60e-3}) {

@@ -56,8 +56,8 @@ TEST(ParameterServerJob, EveryMicroBatchWaitsForItsData) {
   }
 }
 
-// Each worker's push lies in a buffer of its own, with as many bytes an element as travel. Tensors of
-// 10 and 20 MiB fill their segments: nothing is rounded.
+// Each worker's push lies in a buffer of its own, with as many bytes an element as travel. Tensors
+// of 10 and 20 MiB fill their segments: nothing is rounded.
 TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
   constexpr std::int64_t of_a_layer = 5 << 20;
   const auto of_server = [](Precision precision, double element_bytes) {
@@ -75,7 +75,8 @@ TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
            ParameterServer(on_host).memory(job).allocated;
   };
   const double elements = 10.0 * of_a_layer;
-  // Fp32 gradients of bf16 parameters: 4 bytes and not 2, and the update needs no wider copy of their sum.
+  // Fp32 gradients of bf16 parameters: 4 bytes and not 2, and the update needs no wider copy of
+  // their sum.
   EXPECT_EQ(of_server(Precision::master_bf16_fp32_gradients, 0),
             of_server(Precision::master_bf16, 0) + (4 * 2 - 4) * elements);
   EXPECT_EQ(of_server(Precision::fp32, 2), of_server(Precision::fp32, 0) - 4 * 2 * elements);
@@ -100,8 +101,8 @@ TEST(ParameterServerJob, SynchronousAcrossNodesIsBoundByTheServersNic) {
   }
 }
 
-// Two nodes below each leaf switch, whose uplink is as fast as half a NIC: the two workers of the other
-// leaf share it, that of the server's own leaf does not need it.
+// Two nodes below each leaf switch, whose uplink is as fast as half a NIC: the two workers of the
+// other leaf share it, that of the server's own leaf does not need it.
 TEST(ParameterServerJob, UplinksOfAnOversubscribedTreeAreShared) {
   Job job = toy_job(4, 1);
   job.machine.fabric.nodes_per_leaf = 2;
@@ -154,8 +155,8 @@ TEST(ParameterServerJob, OneUplinkMayBeSlow) {
   EXPECT_GT(remote(2), usual);
 }
 
-// A neighbour that takes half of every NIC: three pushes and answers through the server's take twice as
-// long. Where it only sends half of the time, in many short bursts, a third longer.
+// A neighbour that takes half of every NIC: three pushes and answers through the server's take
+// twice as long. Where it only sends half of the time, in many short bursts, a third longer.
 TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
   Job job = toy_job(4, 1);
   job.simulation.steps = 200;
@@ -248,8 +249,8 @@ TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
   EXPECT_GE(ParameterServer(options).memory(job).allocated, allocated_on_host + kModelBytes);
 }
 
-// What NCCL was measured to reach between the GPUs of this machine is for all copies of a GPU
-// together, each way: more servers, or more GPUs, bring no more of it.
+// NCCL's measured rate between the GPUs of this machine limits all copies of a GPU together, in
+// each direction: more servers, or more GPUs, do not raise it.
 TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
   const auto seconds = [](int gpus, int servers) {
     Job job = toy_job(gpus, 4);

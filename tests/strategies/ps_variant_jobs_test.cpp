@@ -1,5 +1,5 @@
-// What do the variants of the parameter server cost in a whole job, and what do they leave for the
-// replay of the training: elastic averaging, compression, weighting, backup workers?
+// Variants of the parameter server in a whole job: their costs, and their schedules for the replay
+// of the training (elastic averaging, compression, weighting, backup workers).
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,9 +33,9 @@ StrategyResult alone(const ParameterServerOptions& options) {
   return ParameterServer(options).simulate(job);
 }
 
-// EASGD: the worker updates its own weights in every batch; in every tau-th both sets of weights meet
-// on the server (four streams of M bytes), and what comes back moves the worker (three), while the
-// host issues the first layers.
+// EASGD: the worker updates its own weights in every batch; in every tau-th both sets of weights
+// meet on the server (four streams of M bytes), and what comes back moves the worker (three), while
+// the host issues the first layers.
 TEST(ElasticAveraging, AStepIsOwnUpdatesAndAShareOfAnExchange) {
   for (const int every : {1, 2, 5}) {
     ParameterServerOptions options;
@@ -191,7 +191,8 @@ TEST(Schedules, SayWhatIsLeftOfAGradient) {
 
 // --- wrong ones
 
-// Of eight workers: 5, 6 and 7 are an update for each push, as 8 is; 3 is one of two pushes, as 4.
+// For eight workers, splittings 5, 6 and 7 make an update of each push, as 8 does; 3 makes one of
+// two pushes, as 4 does.
 TEST(Softsync, SaysWhichSplittingAnUnevenOneIs) {
   const auto notes = [](int splitting, int workers) {
     ParameterServerOptions options;

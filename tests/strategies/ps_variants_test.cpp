@@ -27,9 +27,9 @@ ToySystem pure(int workers, PsRule rule) {
 
 // --- ssp beside sync
 
-// With a lasting straggler both go at its pace. Under ssp every push is an update, and that of the one
-// for which all wait queues behind those of the others: which of the two is faster is a question of the
-// update, not of the rule.
+// With a lasting straggler both go at its pace. Under ssp every push is an update, and that of the
+// one for which all wait queues behind those of the others: which of the two is faster is a
+// question of the update, not of the rule.
 TEST(Ssp, PaysAnUpdateForEveryPush) {
   const auto step = [](PsRule rule, double update) {
     ToySystem toy = pure(8, rule);
@@ -156,8 +156,8 @@ TEST(BackupWorkers, AnUpdateWaitsForTheFirstNOfThem) {
   }
 }
 
-// One worker of eight is three times slower. A backup worker more, and nobody waits for it; a step is
-// eight batches that were used, of which seven workers do one each.
+// One worker of eight is three times slower. A backup worker more, and nobody waits for it; a step
+// is eight batches that were used, of which seven workers do one each.
 TEST(BackupWorkers, ASlowWorkerIsNotWaitedFor) {
   ToySystem toy = pure(8, backup(8, 1));
   toy.steps = 700;
@@ -210,9 +210,9 @@ TEST(Phases, MeanStepIsThatOfItsParts) {
   }
 }
 
-// Workers are in the midst of a step when the rule changes: some of its messages are with the servers,
-// which answer them in another order for each worker. All wait for the same steps of each other
-// afterwards, in every message.
+// Workers are in the midst of a step when the rule changes: some of its messages are with the
+// servers, which answer them in another order for each worker. All wait for the same steps of each
+// other afterwards, in every message.
 TEST(Phases, MessagesOfAStepChangeTogether) {
   for (const bool overlap : {false, true}) {
     ToySystem toy;
@@ -254,7 +254,8 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
   }
 }
 
-// Of worker 0 one push, of worker 2 two are still to come from steps that began under another rule.
+// One push of worker 0 and two of worker 2 are still to come from steps that began under another
+// rule.
 TEST(Phases, PushesOfEarlierStepsAreUpdatesOfTheirOwn) {
   const auto rule = bulk_synchronous(4)(4);
   const auto pushes = [&] {
@@ -350,8 +351,8 @@ TEST(Controller, LetsGoOfALastingStraggler) {
   EXPECT_NEAR(step_times(trace).back(), step_times(async).back(), 0.3 * compute);
 }
 
-// Worker 3 takes three times as long for twenty steps. Two of them are waited for: then the mean of its
-// latest five is above 1.5. During the others an eighth of what it loses is lost, and five
+// Worker 3 takes three times as long for twenty steps. Two of them are waited for: then the mean of
+// its latest five is above 1.5. During the others an eighth of what it loses is lost, and five
 // ordinary ones later all wait for each other again.
 TEST(Controller, ComesBackWhenAStragglerHasCaughtUp) {
   const double compute = 0.030;
@@ -417,7 +418,8 @@ TEST(PullOverlap, WithPrioritiesForwardBeginsWhileTheBackLayersTravel) {
   EXPECT_NEAR(step_times(run_parameter_server(system)).back(), 0.090 + 0.020, exact);
 }
 
-// Messages that are ready at the same moment: the last one of them goes first if it is the most urgent.
+// Messages that are ready at the same moment: the last one of them goes first if it is the most
+// urgent.
 TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
   PsSystem system = two_layers(3);
   for (PsMessage& message : system.messages) message.segment = 3;
@@ -434,7 +436,7 @@ TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
   EXPECT_EQ(order(), (std::vector<int>{3, 0, 1, 2}));
 }
 
-// What was pushed and not yet pulled is the same whatever overlaps.
+// Pushed bytes that are not yet pulled are the same with every overlap.
 TEST(PullOverlap, BytesReturn) {
   const PsTrace trace = run_parameter_server(two_layers(3));
   EXPECT_LE(trace.pulled_bytes, trace.pushed_bytes);

@@ -1,4 +1,5 @@
-// TeraPipe (Li et al. 2021): token slices in a simulated pipeline against closed forms, and against GPipe.
+// TeraPipe (Li et al. 2021): token slices in a simulated pipeline against closed forms, and against
+// GPipe.
 #include <gtest/gtest.h>
 
 #include <numeric>

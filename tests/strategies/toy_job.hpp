@@ -1,4 +1,4 @@
-// A small training job with prices that a test can add up by hand.
+// A small training job with prices that a test can add up by hand. Used by tests of all strategies.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class ToyCosts : public ComputeCosts {
   }
 
  private:
-  // What the span has beyond the longer of host and device time stays.
+  // The part of the span beyond the longer of host and device time stays.
   QueuedWork scaled(QueuedWork work) const {
     const double busy = work.busy / speed;
     const double ends = work.span - std::max(work.host, work.busy);

@@ -1,4 +1,5 @@
-// Do groups of ranks, unequal ranks and interference go together? Laws over every synchronous strategy.
+// Do groups of ranks, unequal ranks and interference go together? Laws over every synchronous
+// strategy.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

@@ -1,4 +1,4 @@
-// Which parameters form an FSDP unit, and how much is padded?
+// The parameters of each FSDP unit, and their padding.
 #include "strategies/fsdp/units.hpp"
 
 #include <gtest/gtest.h>
@@ -164,8 +164,8 @@ TEST(Units, SizePolicyWrapsWhatPyTorchWraps) {
   EXPECT_EQ(make_units(vgg(), {WrapPolicy::size, 1e12}).size(), 1u);
 }
 
-// Blocks of 472 and the embedding of 800 elements. An nn.Sequential of blocks is a unit where it is large enough; an
-// nn.ModuleList, which models of tokens have, is none.
+// Blocks of 472 and the embedding of 800 elements. An nn.Sequential of blocks is a unit where it is
+// large enough; an nn.ModuleList, which models of tokens have, is none.
 TEST(Units, SizePolicyNeverWrapsAModuleList) {
   TrainingStep step = transformer();
   EXPECT_EQ(names(make_units(step, {WrapPolicy::size, 900})), (std::vector<std::string>{"", "h"}));

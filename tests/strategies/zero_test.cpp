@@ -74,7 +74,7 @@ TEST(Zero, SendsAsMuchAsAnAllReduce) {
   EXPECT_LT(relative(both, 2 * parameters * 7 / 8), near);
 }
 
-// Of which every rank has that of its shards: one fp32 value.
+// Every rank has the norm of its shards: one fp32 value.
 TEST(Zero, TheNormIsSummedOverTheShards) {
   Job job = toy_job();
   const Numbers plain = simulate(job, one_bucket());
@@ -134,8 +134,8 @@ TEST(Zero, AsPyTorchHasItReducesAllOfItAndBroadcastsTensors) {
   EXPECT_LT(relative(simulate(job, options).step, parts), near);
 }
 
-// ZeroRedundancyOptimizer, tensors of 7, 5, 4, 3 and 1 Mi elements. Two ranks: 7 + 3 and 5 + 4 + 1. Four: 7, 5, 4, 3 + 1.
-// Three: 7, 5 + 1, 4 + 3; of equal ranks the first.
+// ZeroRedundancyOptimizer, tensors of 7, 5, 4, 3 and 1 Mi elements. Two ranks: 7 + 3 and 5 + 4 + 1.
+// Four: 7, 5, 4, 3 + 1. Three: 7, 5 + 1, 4 + 3; of equal ranks the first.
 TEST(Zero, WholeTensorsGoToTheRankWithTheLeast) {
   const auto state = [](std::vector<int> sizes, int ranks) {
     Job job = toy_job(static_cast<int>(sizes.size()), 1, ranks);
@@ -208,8 +208,8 @@ TEST(Zero, OnOneGpuIsNothing) {
   EXPECT_EQ(result.traffic, 0);
 }
 
-// Adam keeps 8 bytes for each element that a rank updates; stage 1 all gradients, stage 2 a share of
-// them and a bucket.
+// Adam keeps 8 bytes for each element that a rank updates; stage 1 all gradients, stage 2 a share
+// of them and a bucket.
 TEST(Zero, KeepsAShareOfTheStateAndOfTheGradients) {
   Job job = toy_job(8, 16 * 1024 * 1024, 8);
   job.optimizer.name = OptimizerKind::adam;

@@ -85,8 +85,9 @@ double bytes_between_nodes(Toy toy, const ZeroPlusPlus& options) {
   })[0];
 }
 
-// Wang et al. 2023, table 1, with parameters of 4 bytes: three times 4 become 1, 0 and 1/2. A ring over all ranks
-// takes all but a rank's own part between nodes, all-to-all between nodes all but a node's own.
+// Wang et al. 2023, table 1, with parameters of 4 bytes: three times 4 become 1, 0 and 1/2. A ring
+// over all ranks takes all but a rank's own part between nodes, all-to-all between nodes all but a
+// node's own.
 TEST(ZeroPlusPlus, TrafficBetweenNodesIsAnEighth) {
   const Toy toy = two_nodes();
   const double plain = bytes_between_nodes(toy, {});
@@ -98,8 +99,8 @@ TEST(ZeroPlusPlus, TrafficBetweenNodesIsAnEighth) {
             1e-3);
 }
 
-// Kernels on the device: a copy of the secondary shard in forward, and one that quantises the gradients. After
-// the last unit nothing hides the sums of a node and of all nodes.
+// Kernels on the device: a copy of the secondary shard in forward, and one that quantises the
+// gradients. After the last unit nothing hides the sums of a node and of all nodes.
 TEST(ZeroPlusPlus, ItsKernelsTakeTheDevice) {
   constexpr double kernel = 0.01;
   Toy toy = two_nodes();

@@ -1,5 +1,5 @@
-// What docs/study.md concludes from the study's tables must keep following from the scenarios: the
-// reading of its 1-GPU runs, and predictions from them that beat perfect scaling.
+// Conclusions of docs/study.md must follow from the scenarios: the reading of the 1-GPU runs, and
+// predictions from them that beat perfect scaling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,8 @@ std::map<std::string, double> seconds_on_one_gpu(const std::string& file) {
   return seconds;
 }
 
-// How far off each model is at 224 pixels is a row of `lockstep validate`; no other size comes closer.
+// How far off each model is at 224 pixels is a row of `lockstep validate`; no other size comes
+// closer.
 TEST(Study, DdpOnOneGpuIs224PixelsInMixedPrecision) {
   for (const auto& model : cnns) {
     Scenario scenario = shipped("ovi2026/" + model);

@@ -1,4 +1,4 @@
-// Which points does a grid have, in which order, and are mistakes found before anything runs?
+// The points of a grid and their order; mistakes are found before any simulation.
 #include "sweep/grid.hpp"
 
 #include <gmock/gmock.h>

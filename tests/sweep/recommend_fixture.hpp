@@ -1,5 +1,5 @@
-// A folder with a scenario, its recommendation, and the rows of a sweep with the same settings. For tests of
-// recommendations.
+// A folder with a scenario, its recommendation, and the rows of a sweep with the same settings. For
+// tests of recommendations.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Are meshes searched as they ought to be: bounds below every simulation, the best found, limits kept?
+// Are meshes searched as they ought to be: bounds below every simulation, the best found, limits
+// kept?
 #include <gmock/gmock.h>
 
 #include <set>
@@ -67,7 +68,8 @@ TEST_F(RecommendMeshes, NoMeshNeedsLessThanItsBounds) {
   }
 }
 
-// Equal stages of equal work: a step of m micro-batches takes (m + p - 1) / m of the work of one stage at least.
+// Equal stages of equal work: a step of m micro-batches takes (m + p - 1) / m of the work of one
+// stage at least.
 TEST_F(RecommendMeshes, TheBoundOfAPipelineHasItsBubble) {
   std::string text = transformer;
   text +=
@@ -132,7 +134,8 @@ TEST_F(RecommendMeshes, TheBestMeshIsTheBestOfAll) {
   EXPECT_EQ(left_out + found.ranked.size(), found.candidates);
 }
 
-// A search by memory rules nearly nothing out by bounds, so that its end is the number of simulations.
+// A search by memory rules nearly nothing out by bounds, so that its end is the number of
+// simulations.
 TEST_F(RecommendMeshes, AtMostTwentyFourAreSimulatedOnAsManyGpus) {
   const Recommendation found = answer({.by = RankBy::memory}, transformer);
   EXPECT_EQ(found.meshes.simulated, 24U);

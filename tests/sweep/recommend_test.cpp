@@ -26,8 +26,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::UnorderedElementsAre;
-// How many on the front another candidate beats in time, cost and memory; `worse`: what it has to be
-// then.
+// How many on the front another candidate beats in time, cost and memory; `worse`: what it has to
+// be then.
 template <class Worse>
 std::size_t on_the_front_for(const Recommendation& found, const Worse& worse) {
   std::size_t count = 0;
@@ -126,7 +126,7 @@ TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
   }
 }
 
-// What the platform's device needs is no bound where the nodes have a faster one.
+// The platform's device gives no bound if the nodes have a faster one.
 TEST_F(Recommend, LeastTimesHoldOnOtherDevices) {
   const Scenario scenario = read_scenario(folder_.write(
       "s.yaml",
@@ -155,8 +155,8 @@ TEST_F(Recommend, WhatIsLeftOutUnsimulatedWouldNotHaveBeenBetter) {
   EXPECT_EQ(counted, quick.candidates);
 }
 
-// Is half a node paid for as a whole one, and does the faster of equally dear runs win? The data loader
-// sets the pace: twice the GPUs need half the time.
+// Is half a node paid for as a whole one, and does the faster of equally dear runs win? The data
+// loader sets the pace: twice the GPUs need half the time.
 TEST_F(Recommend, PricesWholeNodesAndTakesTheFasterOfEqualPrices) {
   const std::string text = std::string(training_run) + "data_loading: {samples_per_second: 100}\n";
   const RecommendOptions options{.gpus = "1,2,4,8"};
@@ -174,8 +174,8 @@ TEST_F(Recommend, PricesWholeNodesAndTakesTheFasterOfEqualPrices) {
   EXPECT_THAT(recommendation_text(own, "s.yaml"), Not(HasSubstr("costs are of whole nodes")));
 }
 
-// Is a strategy that is harder to run passed over where its gain is less than two predictions tell apart,
-// and is it named?
+// Is a strategy that is harder to run passed over where its gain is less than two predictions tell
+// apart, and is it named?
 TEST_F(Recommend, TheSimplerOfWhatCannotBeToldApartIsFirst) {
   const std::string text =
       "name: t\nmodel: vgg16\ndataset: {samples: 1.28M, epochs: 90}\nbatch: {global: 1024}\n"
@@ -304,7 +304,8 @@ TEST_F(Recommend, TheMatrixIsTheStudysWithTheseNumbers) {
   EXPECT_THAT(text, HasSubstr("accuracy: age of gradients"));
 }
 
-// Where one slow GPU costs nothing, does the matrix say what limits instead, and is no slow GPU a gain?
+// Where one slow GPU costs nothing, does the matrix say what limits instead, and is no slow GPU a
+// gain?
 TEST_F(Recommend, AFigureOfNothingNamesItsLimit) {
   const std::string loader = "data_loading: {samples_per_second: 40}\n";
   const Recommendation found = answer({.gpus = "4"}, training_run + loader);
@@ -348,7 +349,7 @@ TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
     ASSERT_TRUE(c.verdict.accuracy);
     EXPECT_EQ(c.verdict.accuracy->mean, 0.9);
   }
-  // What learns the same is trained once, and what is the same of all is told once.
+  // Candidates that learn alike are trained once, and common remarks are made once.
   EXPECT_THAT(trained, UnorderedElementsAre("sync", "async"));
   EXPECT_EQ(found.trainings, 2U);
   EXPECT_THAT(found.warnings, UnorderedElementsAre("of both", "sync", "async"));
@@ -502,7 +503,8 @@ TEST_F(Recommend, ProgramsReadTheSameAnswer) {
   EXPECT_THAT(csv, HasSubstr("\n1," + first.platform + "," + std::to_string(first.gpus) + ","));
 }
 
-// Are platforms that the scenario lists searched, and does --set change the question of all candidates?
+// Are platforms that the scenario lists searched, and does --set change the question of all
+// candidates?
 TEST_F(Recommend, ListsOfPlatformsAndSettingsAreTheQuestion) {
   std::string text = training_run;
   text.replace(text.find("g5.12xlarge"), 11, "[g5.12xlarge, p4d.24xlarge]");
@@ -517,7 +519,7 @@ TEST_F(Recommend, ListsOfPlatformsAndSettingsAreTheQuestion) {
   const std::vector<std::string> settings{"batch.global=128", "gradient_clipping=1"};
   const Recommendation changed = answer({.settings = settings, .gpus = "4"});
   EXPECT_TRUE(same(changed, answer({.gpus = "4"}, larger + "gradient_clipping: 1\n")));
-  // What a candidate says itself is not said twice.
+  // Settings that a candidate's name contains are not repeated.
   const std::string told = recommendation_text(changed, "s.yaml", settings);
   EXPECT_THAT(told, HasSubstr("lockstep sweep s.yaml --set gradient_clipping=1 --set gpus=4"));
   EXPECT_THAT(told, Not(HasSubstr("batch.global")));

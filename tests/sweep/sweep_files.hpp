@@ -1,4 +1,4 @@
-// What the tests of this room begin with.
+// Files and settings for tests of sweeps. Used by the tests of this room.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Is a timeline a trace as PyTorch's profiler writes it, does it hold every second of the step under
-// the layers' names, and is it the same on both executors? Golden file: run with
+// Is a timeline a trace as PyTorch's profiler writes it, does it hold every second of the step
+// under the layers' names, and is it the same on both executors? Golden file: run with
 // LOCKSTEP_WRITE_GOLDEN=1 to write it anew, and read the difference.
 #include "timeline/timeline.hpp"
 
@@ -317,8 +317,8 @@ TEST(Timeline, CountsWhatLinksCarry) {
   EXPECT_LE(most, 300);
 }
 
-// Of every shipped way to train: the counter's highest value is the peak that is reported, and it never
-// goes back in time.
+// For every shipped way to train, the counter's highest value is the reported peak, and the counter
+// never goes back in time.
 TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
   for (const char* text :
        {"strategies: [ddp]\n", "strategies: [fsdp]\n", "strategies: [fsdp: {version: 2}]\n",

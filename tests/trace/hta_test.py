@@ -38,7 +38,8 @@ class Breakdown(unittest.TestCase):
                 # Percentages, means of eight ranks over other steps than the predicted mean's.
                 step, split = ours["step_seconds"], ours["split_seconds"]
                 self.assertAlmostEqual(table["compute_time_pctg"].mean(), 100 * ours["gpu_utilisation"], delta=2)
-                # A kernel of NCCL that runs while it waits for a late rank counts as communication there.
+                # A kernel of NCCL that runs while it waits for a late rank counts as communication
+                # there.
                 exposed, waiting = (100 * split[part] / step for part in ("exposed_communication", "waiting"))
                 found = table["non_compute_time_pctg"].mean()
                 self.assertGreater(found, exposed - 0.5)

@@ -1,5 +1,5 @@
-// Configs of public projects, as data/README.md lists them: what each of them says (expected.yaml, read off beside the
-// files), and that no key is lost.
+// Configs of public projects, as data/README.md lists them: what each of them says (expected.yaml,
+// read off beside the files), and that no key is lost.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

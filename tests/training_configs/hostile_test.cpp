@@ -1,4 +1,5 @@
-// Files made to break a reader: each costs an error with its place, nothing outside of the named files is read.
+// Files made to break a reader: each costs an error with its place, nothing outside of the named
+// files is read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What stands out of step times that were made to stand out.
+// Anomalies in made-up step times.
 #include "training_logs/diagnosis.hpp"
 
 #include <gmock/gmock.h>

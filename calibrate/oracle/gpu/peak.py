@@ -146,7 +146,7 @@ def measure(given):
     dist.init_process_group("fake", rank=0, world_size=job.world, store=FakeStore())
     cuda, half = torch.device("cuda", 0), HALF.get(job.precision)
     language, sharded = networks.is_language(job.model), job.mode.startswith("fsdp")
-    # What is made on the meta device is made again untied by FSDP1.
+    # FSDP1 unties parameters that are made on the meta device.
     on_meta = job.mode == "fsdp2" or sharded and job.model in networks.LLAMAS and job.model not in networks.TIED
     # RegNet computes its widths with tensors, and on this GPU nothing is computed.
     place = "cpu" if job.model.startswith("regnet") else "meta" if on_meta else "cuda"

@@ -40,8 +40,8 @@ def of_memory(job):
             **recomputation(get.get("checkpoint")), "parallel": parallel, "strategies": [{"fsdp": fsdp} if get.get("fsdp") else "ddp"]}
 
 
-# torchtitan counts the embedding and the head as a layer each, and gives what is left over to the first stages
-# (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part).
+# torchtitan counts the embedding and the head as a layer each, and gives what is left over to the
+# first stages (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part).
 def titan_layers(layers, parts):
     each, more = divmod(layers + 2, parts)
     slots = [each + (part < more) for part in range(parts)]

@@ -1,4 +1,4 @@
-// The explorer's page, compiled in.
+// The explorer's page, compiled in. Used by the routes that deliver it.
 #pragma once
 
 namespace lockstep {

@@ -1,4 +1,5 @@
-// What every report holds, compiled in; the rest is in results/report.hpp.
+// Scripts and style of every report, compiled in. Use results/report.hpp instead, unless you need a
+// single file.
 #pragma once
 
 #include "results/report.hpp"

@@ -1,4 +1,4 @@
-// The world of one job, and what its hosts issue.
+// The world of one job, and the work that its hosts issue.
 #include "strategies/common/context.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// The prices of a part's layers, of those of the whole step.
+// The prices of a part's layers, taken from the prices of the whole step.
 class PartCosts final : public ComputeCosts {
  public:
   PartCosts(const Job& job, const ModelPart& part) : job_(job), layers_(part.layers) {}

@@ -1,6 +1,6 @@
-// A job in a world of its own: its stages with their ranks and links, and the parts of the model that they
-// hold. Without a pipeline there is one stage with one part. A strategy prices its hooks with a part's
-// context, and acts on it while the training loop runs.
+// A job in a world of its own: its stages with their ranks and links, and the parts of the model
+// that they hold. Without a pipeline there is one stage with one part. A strategy prices its hooks
+// with a part's context, and acts on it while the training loop runs.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,7 @@ struct StageRanks {
   StageRanks(World& world, const Job& job, int stage, const std::string& name,
              const RankSpeeds& speeds, const StepCosts& costs);
 
-  // The same for the same name: parts of one stage share their process groups. `groups`: of the stage's
+  // Returns the same communicator for the same name: parts of one stage share their process groups. `groups`: of the stage's
   // ranks; none = all of them together.
   Communicator& communicator(const std::string& name, const RankGroups& groups = {},
                              Axis axis = Axis::data);
@@ -41,7 +41,7 @@ struct StageRanks {
 struct TrainingContext {
   TrainingContext(const Job& part_job, World& world, StageRanks& stage, const RankSpeeds& speeds);
 
-  // Whether backward is played in two parts.
+  // Whether backward is simulated in two parts.
   bool splits_backward() const {
     return job.mesh.pipeline > 1 && lockstep::splits_backward(job.parallel.pipeline.schedule);
   }
@@ -50,28 +50,29 @@ struct TrainingContext {
   Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
   // An exchange of one of the step's layers, over the ranks of its axis.
   Event exchange(const AxisExchange& exchange, const Event& after);
-  // Gradients of which every tensor rank has a summand, of parameters that all of them hold, are summed:
-  // one tensor after the other (PyTorch), or all as one (Megatron-LM, finalize_model_grads; fact H18).
+  // Sums gradients of parameters that all tensor ranks hold and of which every tensor rank has a
+  // summand: one tensor after the other (PyTorch), or all as one (Megatron-LM,
+  // finalize_model_grads; fact H18).
   void sum_over_tensor_ranks();
-  // A number of all tensor ranks: the compute stream waits for it.
+  // Reduces one number over all tensor ranks; the compute stream waits for it.
   void reduce_scalar_over_tensor_ranks();
   Event copy(StreamId stream, const PricedTransfer& transfer, const Event& after);
   void copies(const QueuedWork& work, std::string_view name = {});  // on the compute stream
-  // Kernels on another stream: the host launches them, the stream runs them after `after`. A CPU has
-  // no streams: the thread that computes waits and does it.
+  // Kernels on another stream: the host launches them, the stream runs them after `after`. On a
+  // CPU, which has no streams, the computing thread waits and runs them.
   Event run(StreamId stream, const QueuedWork& kernels, const Event& after);
 
-  const Job job;  // whose step and costs are the part's
+  const Job job;  // with the part's step and costs
   const StepCosts costs;
   const RankSpeeds& speeds;
   World& world;
   StageRanks& stage;
   JobNetwork& network;
   RankGroup& ranks;
-  ProvenanceTally always;      // what every step has
+  ProvenanceTally always;      // the same in every step
   ProvenanceTally provenance;  // of the steps that are being issued
 
-  // What an exchange of the step's layers costs, and who carries it.
+  // The price and the communicator of an exchange of the step's layers.
   struct PricedExchange {
     Communicator* communicator = nullptr;
     PricedTransfer transfer;
@@ -92,7 +93,7 @@ struct TrainingContext {
 
 class TrainingWorld {
  public:
-  // `axes`: the groups of its communicators besides those of the mesh, but for one that is all ranks.
+  // `axes`: groups of its communicators besides those of the mesh, except a group of all ranks.
   TrainingWorld(const Job& job, const std::string& name, Engine engine,
                 std::span<const RankGroups> axes = {});
 

@@ -52,7 +52,7 @@ std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>
   return items;
 }
 
-// Layers, an exchange, layers beside it, its end: one beat. Returns where it ends; 0 = there is none.
+// Layers, an exchange, layers beside it, its end: one beat. Returns its end; 0 = there is none.
 std::size_t FoldedPasses::add_beat(const std::vector<PassItem>& pass, std::size_t at,
                                    const Communicator*& of, ExchangedWork& work) const {
   ExchangedWork::Beat beat;

@@ -1,5 +1,5 @@
-// Passes whose exchanges are carried out together: a micro-batch in which nothing else is sent has thousands
-// of exchanges, each of which only joins the lanes of its group.
+// Passes whose exchanges are simulated together. Use it for a micro-batch that sends nothing else:
+// it may have thousands of exchanges, each of which only joins the lanes of its group.
 #pragma once
 
 #include <deque>
@@ -20,10 +20,11 @@ class FoldedPasses {
   };
   explicit FoldedPasses(TrainingContext& context) : context_(context) {}
 
-  // The items of a pass: runs of exchanges of one communicator are one. Lanes of a group begin such a run
-  // together, after an exchange that stays by itself. The pass must stay where it is.
+  // The items of a pass; consecutive exchanges of one communicator are one item. Lanes of a group
+  // begin such an item together, after an exchange that stays by itself. `pass` must keep its
+  // address.
   const std::vector<Item>& of(const std::vector<PassItem>& pass);
-  // Counts the transfers of such a run among the context's work.
+  // Adds the item's transfers to the context's work.
   void tally(const ExchangedWork& work);
 
  private:

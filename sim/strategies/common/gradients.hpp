@@ -1,4 +1,4 @@
-// Gradient tensors of a model in the order of its definition.
+// Gradient tensors of a model in the order of its definition. Used to form buckets and messages.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-// A gradient tensor. Parameters that several layers share are one; their gradient is complete when
-// the layer that comes first in forward has done its backward.
+// A gradient tensor. A parameter that several layers share is one tensor. Its gradient is complete
+// after the backward of the layer that comes first in forward.
 struct GradientTensor {
   double elements = 0;
   int element_bytes = 4;
   std::vector<std::int64_t> shape;
-  int layer = 0;        // whose backward completes it
+  int layer = 0;        // the layer that completes it in backward
   bool expert = false;  // reduced over the ranks that hold the same experts
 };
 

@@ -51,7 +51,7 @@ bool alike(const Stretch& a, const Stretch& b) {
   return close(a.interference(), b.interference(), all) && same_host(a, b, b);
 }
 
-// Who is slower than the device, but had a lead, stops it later: the host, the loader.
+// A host or loader that is slower than the device delays it only after its lead is used up.
 bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   for (std::size_t lane = 0; lane < stretch.lanes(); ++lane) {
     const double host = one_thread(job) ? stretch.device(lane) : stretch.host(lane);
@@ -61,7 +61,8 @@ bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   return true;
 }
 
-// Lanes that share something move together, or what they share has no period.
+// If lanes share a collective or the loader, they must advance equally; otherwise the pattern never
+// repeats.
 bool lanes_keep_together(const Stretch& stretch, const Job& job) {
   if (stretch.from.collectives == stretch.to.collectives && job.data_loading_seconds <= 0) {
     return true;
@@ -80,7 +81,7 @@ MiddleMicroBatches::MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPi
       ranks_(ranks),
       input_(input),
       provenance_(provenance),
-      // The first, those that agree, one ahead of them, at least one to count, the last.
+      // The first, the agreeing ones, one ahead of them, at least one to count, the last.
       possible_(job.accumulation > agreeing + 3 && job.simulation.observer == nullptr &&
                 alike_steps(job.stragglers)) {}
 
@@ -94,7 +95,8 @@ Program MiddleMicroBatches::ended(int micro) {
   marks_.push_back(ranks_.mark());
   tallies_.push_back(provenance_);
   if (micro == 0) co_return;
-  // One behind, as for steps: what is issued next is not late then.
+  // Waits for the mark before, as run_steps() does for steps: work that is issued next is then not
+  // late.
   co_await ranks_.await_mark(marks_[static_cast<std::size_t>(micro) - 1]);
   const int rest = job_.accumulation - 2 - micro;
   if (rest <= 0 || !steady(micro)) co_return;

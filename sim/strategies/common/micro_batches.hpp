@@ -1,5 +1,6 @@
-// The micro-batches between the first and the last of a step run the same program. Once they take the
-// same time in every respect, those that are left are counted instead of simulated.
+// Skips the simulation of repeating micro-batches: all between the first and the last of a step run
+// the same program. Used by the training loop. Once they take the same time in every respect, the
+// remaining ones are counted instead of simulated.
 #pragma once
 
 #include <vector>
@@ -9,16 +10,16 @@
 
 namespace lockstep {
 
-// Needs hooks that leave no transfer of a micro-batch unwaited for when its backward has ended.
+// Requires that hooks wait for all transfers of a micro-batch before its backward has ended.
 class MiddleMicroBatches {
  public:
-  // `provenance`: of what the step has issued.
+  // `provenance`: the tally of the step's issued work.
   MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPipeline& input,
                      ProvenanceTally& provenance);
 
-  // After each micro-batch but the last has been issued.
+  // Call after each micro-batch except the last has been issued.
   Program ended(int micro);
-  // How many of the next were counted at the latest end.
+  // Number of following micro-batches that the latest ended() counted.
   int counted() const { return counted_; }
 
  private:

@@ -44,15 +44,15 @@ double communicator_bytes(const Machine& machine, const CommGroup& group) {
 
 PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, double bytes) {
   CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
-  // All groups of the job do it. On links of a node's own GPUs the cost counts one of them, on what
-  // the GPUs of a node share all that are concurrent there.
+  // All groups of the job do it. For links of a node's own GPUs the cost counts one of them; for
+  // resources that the GPUs of a node share it counts all concurrent ones.
   const int ranks = kind == Collective::send_recv ? 1 : std::max(1, group.ranks());
   const int groups = std::max(1, job_.mesh.stage_gpus() / ranks);
   for (LinkLoad& load : cost.links) {
     const bool shared = load.link != LinkClass::nvlink && load.link != LinkClass::pcie;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
   }
-  // What was measured was possible: links that are described as slower carry what they can
+  // A measured time proves a rate: links that are described as slower carry as much as they can
   // meanwhile.
   if (cost.provenance != Provenance::modelled) {
     for (LinkLoad& load : cost.links) {
@@ -89,7 +89,7 @@ PricedTransfer JobNetwork::host_device_copy(double bytes) {
   const double seconds = bytes > 0 ? bytes / cost.bytes_per_second : 0;
   PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links, nullptr);
   result.provenance = cost.provenance;
-  // The loads are those of one GPU's copy; every GPU of the job makes one.
+  // The loads of one GPU's copy; every GPU of the job makes one.
   for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
     result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.mesh.stage_gpus();
   }
@@ -121,9 +121,9 @@ LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
   const auto known = links_.find({kind, place});
   if (known != links_.end()) return known->second;
   const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(kind)];
-  // One link may stand for all of its class. They are alike in the whole machine; how many of them a
-  // collective uses depends on its group, so every use says its own total.
-  // One slow link among them makes all that pass it as slow.
+  // One link may stand for all of its class. They are alike in the whole machine. The number of
+  // links that a collective uses depends on its group, so every use states its own total. One slow
+  // link makes all traffic over the links as slow.
   const auto now = [this, kind, place, full](double time) {
     const LinkMoment moment{time, sending_};
     if (place == everywhere) return full * least_speed_left(job_, kind, moment);

@@ -1,5 +1,6 @@
-// The machine's links in the simulated world, and what collectives and copies ask of them. Turns
-// the cost room's answers (costs/collective.hpp) into transfers of the engine.
+// The machine's links in the simulated world, and the demands of collectives and copies on them.
+// Strategies price every transfer by a JobNetwork. Turns the cost room's answers
+// (costs/collective.hpp) into transfers of the engine.
 #pragma once
 
 #include <map>
@@ -12,14 +13,14 @@
 
 namespace lockstep {
 
-// One collective or copy, priced: what the engine runs and where the price comes from.
+// One priced collective or copy: the transfer for the engine, and the provenance of its price.
 struct PricedTransfer {
   TransferSpec spec;
   double seconds = 0;  // alone
   Provenance provenance = Provenance::modelled;
 };
 
-// The transfer that carries an exchange out; a shift is a message from each rank to the next.
+// The collective that performs an exchange; a shift is a message from each rank to the next.
 Collective collective_of(ExchangeKind kind);
 
 // Device memory that a communicator's buffers take, outside the caching allocator (fact 110). 0 on
@@ -31,15 +32,15 @@ class JobNetwork {
   JobNetwork(World& world, const Job& job)
       : world_(world), job_(job), sending_(job.stragglers.neighbours.size(), false) {}
 
-  // Call before World::run(): links are made when they are first needed. `bytes` as in
-  // collective_cost().
+  // Call before World::run(): links are made at their first use. `bytes` as in collective_cost().
   // Collectives of one CommGroup must go to one communicator: they never meet each other.
   PricedTransfer collective(const CommGroup& group, Collective kind, double bytes);
-  // Between one GPU and pinned memory of its host; all GPUs of the job do it at once on links of
-  // their own.
+  // A copy between one GPU and pinned memory of its host; all GPUs of the job copy at once on links
+  // of their own.
   PricedTransfer host_device_copy(double bytes);
-  // `count` equal links, of so many bytes/s each, of one node; uplinks of one leaf switch. Slow links and
-  // neighbours take from them what they do there. The same for the same place.
+  // `count` equal links of a node (uplinks: of a leaf switch), each of so many bytes/s. Slow links
+  // and neighbours reduce the rate by their share at this place. Returns the same link for the same
+  // place.
   LinkId link(LinkClass kind, int place, double bytes_per_second, int count = 1);
 
  private:

@@ -1,5 +1,5 @@
-// The price and the memory of an offloaded optimizer. All ranks of a node share its host's memory
-// bandwidth, its NVMe drives and the capacity of both.
+// The price and the memory of an offloaded optimizer. Used by strategies with an `offload` option.
+// All ranks of a node share its host's memory bandwidth, its NVMe drives and the capacity of both.
 #pragma once
 
 #include "costs/optimizer.hpp"
@@ -10,50 +10,52 @@
 
 namespace lockstep {
 
-// Bytes of a gradient on the host. The device casts it to fp32 before the copy (fact H109); in chunks it takes
-// the place of its parameter (fact H120).
+// Bytes of a gradient on the host. The device casts it to fp32 before the copy (fact H109). In
+// chunks it replaces its parameter (fact H120).
 double gradient_bytes_on_host(const OffloadOptions& offload, Precision precision);
 
 // Ranks of the job on its fullest host.
 int ranks_per_host(const Job& job);
 
-// The job's host as far as its ranks reach: the memory of a process lies on one socket, so that fewer ranks than
-// sockets have a share of the bandwidth (ZeRO-Offload's CPU Adam on a DGX-2: fact H111).
+// The part of the host that the job's ranks reach. The memory of a process lies on one socket, so
+// fewer ranks than sockets have a share of the bandwidth (ZeRO-Offload's CPU Adam on a DGX-2: fact
+// H111).
 HostSpec reached_host(const Job& job);
 
-// Seconds in which the host's cores stream `bytes` through its memory; 0 where its bandwidth is not known.
+// Seconds in which the host's cores stream `bytes` through its memory; 0 if its bandwidth is not
+// known.
 double host_stream_seconds(double bytes, const HostSpec& host);
 
-// Seconds in which all ranks of a node read or write `bytes` each. Throws ConfigError: NVMe that the platform
-// does not describe.
+// Seconds in which all ranks of a node read or write `bytes` each. Throws ConfigError if the
+// platform does not describe NVMe.
 enum class NvmeAccess { read, write };
 double nvme_seconds(const Job& job, double bytes, NvmeAccess access);
 
 // The copy of so many bytes of gradients of a rank to its host.
 PricedTransfer gradients_to_host(double bytes, JobNetwork& network);
 
-// PyTorch's allocator of pinned memory takes powers of two.
+// PyTorch's allocator of pinned memory rounds up to powers of two.
 double pinned_bytes(double bytes);
 // Elements of a chunk, and the bytes of `elements` in whole chunks (fact H120).
 inline constexpr double chunk_elements = 64e6;
 double chunk_bytes(double elements, double element_bytes);
 
-// The update of a rank's `share`, of which the host takes its fraction and the device the rest. Throws as
+// The update of a rank's `share`; the host takes its fraction and the device the rest. Throws as
 // nvme_seconds().
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network);
 
-// Whether the host's update is applied a step late; the device's part, where it has one, is not.
+// Whether the host's update is applied a step late; the device's part is never late.
 bool delays_update(const OffloadOptions& offload, const Job& job);
 
-// Options that do nothing where a rank updates `updated`.
+// Adds options without effect if a rank updates `updated`.
 void add_idle_options(IdleOptions& idle, const OffloadOptions& offload, const TensorShare& updated,
                       const Job& job);
 
-// Master parameters that the device keeps of `elements` that the host updates.
+// Bytes of master parameters on the device, for `elements` that the host updates.
 double kept_master_bytes(const Job& job, const OffloadOptions& offload, double elements);
 
-// Bytes on the fullest node for all its ranks, of an optimizer that updates `elements` on each of them.
+// Bytes on the fullest node for all its ranks, if the optimizer updates `elements` on each rank.
 struct OffloadedMemory {
   double host = 0;           // with `host_rounding`
   double host_rounding = 0;  // the part by which pinned memory exceeds its tensors
@@ -61,7 +63,7 @@ struct OffloadedMemory {
 };
 OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements);
 
-// Says in `use` how much is offloaded, and the node's capacity.
+// Sets the offloaded bytes and the node's capacity in `use`.
 void add_offloaded(MemoryUse& use, const OffloadedMemory& memory, const Machine& machine);
 
 }  // namespace lockstep

@@ -62,7 +62,7 @@ bool has(std::span<const AxisExchange> exchanges, Beside beside) {
                      [beside](const AxisExchange& e) { return e.beside == beside; });
 }
 
-// Starts the exchanges of that kind; those beside nothing end before the next starts.
+// Starts the exchanges of that kind. An exchange beside no compute ends before the next starts.
 void start(PassBuilder& pass, std::span<const AxisExchange> exchanges, Beside beside,
            int until = -1) {
   for (const AxisExchange& exchange : exchanges) {
@@ -104,7 +104,7 @@ bool runs_in_pieces(const AxisExchange& exchange) {
   return exchange.axis == Axis::tensor && exchange.beside == Beside::own_layer;
 }
 
-// A checkpointed layer runs forward again, its exchanges too. True: some run beside what follows.
+// A checkpointed layer runs forward again, its exchanges too. True: some run beside the next work.
 bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
   if (!layer.layer || !layer.layer->checkpointed || layer.layer->keeps_output) return false;
   bool runs = false;
@@ -116,8 +116,8 @@ bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
   return runs;
 }
 
-// Backward of all layers, in which the weights' gradients of products may wait until the exchange of
-// their input's gradient has started.
+// Backward of all layers, in which the weights' gradients of products may wait until the exchange
+// of their input's gradient has started.
 class BackwardPass {
  public:
   explicit BackwardPass(const std::vector<LayerCost>& layers)
@@ -185,7 +185,8 @@ std::vector<std::vector<int>> units_at(const std::vector<HookedUnit>& units, int
   return result;
 }
 
-// The gradients of inputs with the exchanges, each of which is waited for at once, then those of weights.
+// The gradients of inputs with the exchanges, each of which is waited for at once, then the
+// gradients of weights.
 void split_backward(const std::vector<LayerCost>& layers, const HookPlaces& hooks, Passes& passes) {
   PassBuilder input, weight;
   for (std::size_t layer = layers.size(); layer-- > 0;) {

@@ -1,4 +1,5 @@
-// A rank that holds the whole model: what it computes, updates and keeps by itself.
+// A rank that holds the whole model: its compute, update and memory. Used by DDP, ZeRO, local SGD
+// and gossip.
 #pragma once
 
 #include <vector>
@@ -10,11 +11,11 @@
 namespace lockstep {
 
 struct Replica {
-  // Counts what later micro-batches add among the context's work.
+  // Adds the accumulation of later micro-batches to the context's work.
   Replica(TrainingContext& context, std::vector<GradientTensor> gradients);
 
   std::vector<GradientTensor> tensors;
-  double elements = 0;            // of all of them
+  double elements = 0;            // of all tensors
   std::vector<LayerCost> adding;  // the job's layers when backward adds to gradients that are there
   Passes alone, alone_adding;     // without hooks
   UpdateWork update;

@@ -49,8 +49,9 @@ double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::siz
   return sum / static_cast<double>(period);
 }
 
-// Whether stages, and their hosts, keep the pace of the latest period. After a long first step some live on a
-// lead for a while: devices on that of their host, stages on that of the stages beside them.
+// Whether stages, and their hosts, keep the pace of the latest period. After a long first step some
+// live on a lead for a while: devices on that of their host, stages on that of the stages beside
+// them.
 bool all_keep_pace(const TrainingWorld& training, double step, std::size_t period) {
   for (const StageRanks& stage : training.stages) {
     const std::vector<StepRecord>& steps = stage.ranks.steps();
@@ -82,7 +83,7 @@ std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
   return result;
 }
 
-// Of every lane of all stages, over the steps from `from` on.
+// The times of every lane of all stages, over the steps from `from` on.
 std::vector<RankTimes> times_of_ranks(TrainingWorld& world, std::size_t from) {
   std::vector<RankTimes> all;
   for (StageRanks& stage : world.stages) {
@@ -135,8 +136,8 @@ class JobSteps {
   std::vector<StepRecord> steps_;
 };
 
-// One step of one stage after the other is issued. Until the step is worked out, where the stage waits for
-// others: else they would be asked for no more than the step before.
+// One step of one stage after the other is issued. Until the step is worked out, where the stage
+// waits for others: else they would be asked for no more than the step before.
 class StageDriver {
  public:
   StageDriver(TrainingWorld& world, std::size_t stage) : ranks_(world.stages[stage].ranks) {}
@@ -146,8 +147,8 @@ class StageDriver {
     const Event end = ranks_.record();
     ranks_.end_step();
     co_await ranks_.await_step(to_its_end ? step : step - 1);
-    // Nor does it ask for input that far ahead: some thousand launches, about a step's, are on their
-    // way to the device at most.
+    // The host runs at most about one step ahead, because the launch queue holds about a thousand
+    // kernels; so it also requests input at most one step ahead.
     if (step > 0 && loads) co_await ranks_.host_wait(before_);
     before_ = end;
   }
@@ -184,7 +185,7 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
   result.simulated_steps = static_cast<int>(steps.size());
   result.first_step_seconds = steps.front().seconds;
   for (std::size_t i = 1; i < steps.size(); ++i) taken.later += steps[i].seconds;
-  // What led to the steady state is no part of it.
+  // Steps before the steady state are left out.
   if (extrapolated) taken.from = steps.size() - agreeing_steps * period;
   const double count = static_cast<double>(steps.size() - taken.from);
   for (std::size_t i = taken.from; i < steps.size(); ++i) {
@@ -197,7 +198,8 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
   return taken;
 }
 
-// Stages that never drain: each goes on by itself, as far as one of them has begun when steps repeat.
+// Stages that never drain: each continues by itself, as far as any stage has begun when steps
+// repeat.
 void run_endless(TrainingWorld& training,
                  const std::function<Program(std::size_t stage, int step)>& one_step,
                  StrategyResult& result) {
@@ -335,7 +337,7 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
 
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
   if (job.simulation.engine != Engine::automatic) return job.simulation.engine;
-  // SimGrid needs some 20 us for each, and longer the more of them run side by side: about 20 ms.
+  // SimGrid needs some 20 us for each transfer, and more with many concurrent ones: about 20 ms.
   constexpr double few = 1000;
   const double steps =
       1 + (steady ? std::min(job.simulation.steps, agreeing_steps) : job.simulation.steps);
@@ -414,7 +416,8 @@ void run_steps(TrainingWorld& training, int period,
 
 namespace {
 
-// The rank's steps from `from` on, `times` times, as the mean step of all: it may make none in the time.
+// The rank's steps from `from` on, `times` times, as the mean step of all: it may make none in the
+// time.
 void add_rank(const RankGroup& ranks, std::size_t from, double step, int rank, int all,
               StrategyResult& result) {
   RankTimes& times = result.ranks.emplace_back();

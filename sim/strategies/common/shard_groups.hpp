@@ -1,5 +1,5 @@
-// Ranks that share one copy of what is sharded, and ranks that hold the same share: FSDP's and ZeRO's
-// process groups.
+// FSDP's and ZeRO's process groups: ranks that share one copy of the sharded state, and ranks that
+// hold the same shard. Used by strategies with shards.
 #pragma once
 
 #include <vector>
@@ -18,18 +18,19 @@ struct ShardGroups {
   bool hybrid() const { return ranks > 1 && replicas > 1; }
 };
 
-// Groups of `ranks` consecutive ranks of those that hold the same parameters. Throws ConfigError about
-// `field` when they do not fit the job or the nodes.
+// Groups of `ranks` consecutive ranks, among ranks that hold the same parameters. Throws
+// ConfigError about `field` if the groups do not fit the job or the nodes.
 ShardGroups shard_groups(const Job& job, int ranks, const char* field);
-// Of experts: all ranks that hold the same ones.
+// The groups for experts: all ranks that hold the same experts.
 ShardGroups expert_shard_groups(const Job& job);
 
-// The communicators of a stage over them. One serves as both where there are no groups of both kinds.
+// The stage's communicators over these groups. One serves as both if there are not both kinds of
+// groups.
 Communicator& shards_of(TrainingContext& context, const ShardGroups& groups);
 Communicator& expert_shards_of(TrainingContext& context);
 Communicator& replicas_of(TrainingContext& context, const ShardGroups& groups);
 
-// Hybrid: the groups that share one copy, and the groups that hold the same share. Else none.
+// Hybrid: the groups that share one copy, and the groups that hold the same shard. Otherwise empty.
 std::vector<RankGroups> axes_of(const Mesh& mesh, const ShardGroups& groups);
 
 }  // namespace lockstep

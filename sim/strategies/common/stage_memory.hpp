@@ -1,5 +1,5 @@
-// Memory of the ranks of a job, one for each stage of its pipeline: what each holds of the model, and in which
-// order it works on it. Strategies say what they keep of that.
+// Memory of the ranks of a job, one for each stage of its pipeline: its part of the model, and the
+// order of its work. Used to answer Strategy::stage_memory(). A strategy adds its own allocations.
 #pragma once
 
 #include <functional>
@@ -23,16 +23,17 @@ struct StageMemory {
 // One for each stage.
 std::vector<StageMemory> stage_memories(const Job& job);
 
-// Of a rank that holds all parameters of its stage. The communicators of the mesh come to those of the plan.
+// The memory of a rank that holds all parameters of its stage. Communicators of the mesh are added
+// to those of the plan.
 StepMemory replica_memory(const StageMemory& stage, MemoryPlan plan, const MemoryQuery& query);
 
-// Buffers of the communicators of the mesh but for the gradients'.
+// Buffers of the mesh's communicators, except the gradients'.
 double mesh_communicator_bytes(const Job& job);
 
-// Asks `memory` of each stage's rank.
+// Calls `memory` for each stage's rank.
 std::vector<MemoryUse> memory_of_stages(const Job& job,
                                         const std::function<MemoryUse(const StageMemory&)>& memory);
-// The same where all parameters of the stage are on each rank.
+// The same if each rank holds all parameters of its stage.
 std::vector<MemoryUse> replica_memory_of_stages(const Job& job, const MemoryQuery& query,
                                                 const std::function<MemoryPlan(const Job&)>& plan);
 

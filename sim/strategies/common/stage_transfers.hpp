@@ -1,4 +1,5 @@
-// The messages between the stages of a pipeline, at the places of a schedule where a program needs them.
+// The messages between the stages of a pipeline, placed by the schedule. Used by the training loop
+// of jobs with a pipeline.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +13,15 @@
 
 namespace lockstep {
 
-// A channel between two stages and the prices of its messages: of each token slice, or one for all.
+// A channel between two stages and the prices of its messages: one per token slice, or one for all.
 struct StageEdge {
   Channel* channel = nullptr;
   std::vector<PricedTransfer> transfers;
 };
 using StageEdges = std::map<std::pair<int, int>, StageEdge>;  // by sender and receiver
 
-// Activations go from each part of the model to the next, gradients back; each such edge has a channel and
-// an order of its own. Parts on one stage hand them over without a message.
+// Activations go from each part of the model to the next, gradients go back. Each such edge has a
+// channel and an order of its own. Parts on one stage pass them on without a message.
 class StageTransfers {
  public:
   struct Edges {
@@ -30,16 +31,16 @@ class StageTransfers {
   };
   StageTransfers(TrainingWorld& world, StageRanks& stage, const Edges& edges);
 
-  // Carries out a message of the stage's program (parallel/schedule.hpp: with_messages).
+  // Executes a message of the stage's program (parallel/schedule.hpp: with_messages).
   Program play(const Action& message);
-  // Until the action's input has arrived.
+  // Returns when the action's input has arrived.
   Program arrived(const Action& action);
-  // Until all that was sent in this step has arrived.
+  // Returns when all messages of this step have arrived.
   void end_step();
-  // Until the gradients of parameters that are on two stages, a head tied to its embedding, are the sum of
-  // both (Megatron-LM, finalize_model_grads: _allreduce_embedding_grads; fact H43).
+  // Sums the gradients of parameters on two stages, such as a head tied to its embedding
+  // (Megatron-LM, finalize_model_grads: _allreduce_embedding_grads; fact H43).
   Program share_gradients();
-  // Until all stages have come this far, and a number has gone to the last stage and back.
+  // Returns when all stages have called it, and a number has gone to the last stage and back.
   Program meet();
 
  private:
@@ -60,7 +61,7 @@ class StageTransfers {
   std::map<Key, Event> under_way_;
 };
 
-// Of all stages of a job.
+// The transfers of all stages of a job.
 class JobTransfers {
  public:
   explicit JobTransfers(TrainingWorld& world);

@@ -1,4 +1,4 @@
-// What a user can say about ranks that are slower than others.
+// Options of ranks that are slower than others. Parsers, schema and the strategies use them.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct ParetoTail {
   double alpha = 3;
   double scale = 0.02;
 };  // 1 + scale * (Pareto(alpha) - 1)
-// One of the values of a file, each over their median. `values` is filled by who reads the scenario
-// (read_values()).
+// Draws one of the values of a file, divided by their median. The reader of the scenario fills
+// `values` (read_values()).
 struct Empirical {
   std::string file;
   std::vector<double> values = {};
@@ -44,13 +44,13 @@ struct SlowRank {
   Location where = {};
 };
 
-// Some other work takes part of a rank's device for a while.
+// Other work takes part of a rank's device for a while.
 struct SlowPeriods {
   int every = 1000, lasts = 20;  // steps
   double factor = 2;
 };
 
-// The input pipeline stands still for a while.
+// The input pipeline pauses for a while.
 struct LoaderHiccups {
   int every = 100;  // micro-batches
   double seconds = 0.5;
@@ -60,12 +60,12 @@ struct LoaderHiccups {
 struct SlowLink {
   LinkClass link = LinkClass::nic;
   int node = 0;        // of an uplink: one of those below the leaf switch
-  double speed = 0.5;  // of what the platform says
+  double speed = 0.5;  // relative to the platform's rate
   double from = 0;     // seconds of the simulation
   Location where = {};
 };
 
-// Traffic of another job on links that this one uses, too. It does not give way.
+// Traffic of another job on links that the job uses, too. It does not adapt to the job's traffic.
 struct Neighbour {
   LinkClass link = LinkClass::nic;
   std::vector<int> nodes;       // whose; of an uplink as in SlowLink; none = all
@@ -78,7 +78,7 @@ struct Neighbour {
 // Nodes, or ranks, with another GPU than the platform's.
 struct OtherDevice {
   std::string device;
-  std::vector<int> nodes, ranks;  // one of them is given
+  std::vector<int> nodes, ranks;  // one of the two lists is given
   Location where = {};
 };
 

@@ -25,7 +25,7 @@ constexpr std::uint32_t burst_event = 5;
 // However much neighbours take together, a link still moves.
 constexpr double least_left = 1e-3;
 
-// No rank gets faster than this times nominal, whatever the law says.
+// No rank is faster than this times nominal under any law.
 constexpr double fastest = 0.05;
 
 DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {
@@ -188,7 +188,8 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
   const auto columns = static_cast<std::size_t>(job.mesh.stage_gpus());
-  // Of a rank: factor and device; of a column, which is the same rank of every stage: one for each.
+  // Factor and device of a rank; for a column, the same rank of every stage, one pair for each
+  // stage.
   using Kind = std::vector<std::pair<double, int>>;
   std::map<Kind, int> number_of_kind;
   std::vector<Kind> kinds(columns);

@@ -19,7 +19,8 @@ struct Part {
   int number = 0;  // in the order of the model
   std::unique_ptr<FoldedPasses> folded;
   std::vector<Event> exchanges_under_way;  // by PassItem::unit
-  // Where token slices are computed by themselves: the work of each, around which the part's hooks are called.
+  // Where token slices are computed by themselves: the work of each, around which the part's hooks
+  // are called.
   std::vector<Part> slices;
 
   Part& work_of(int micro) {
@@ -143,7 +144,8 @@ class TrainingLoop {
     }
   }
 
-  // The stage's program with its messages. Actions side by side begin when the inputs of both are there.
+  // The stage's program with its messages. Actions side by side begin when the inputs of both are
+  // there.
   Program pipelined(int step) {
     played_ = job_.accumulation;
     if (step == 0) co_await play(program_.opening, step);
@@ -206,7 +208,8 @@ class TrainingLoop {
     }
   }
 
-  // `work`: the part, or a token slice of it. Exchanges one by one, or those of a run together.
+  // `work`: the part, or one of its token slices. Exchanges one by one, or the exchanges of a run
+  // together.
   Program play(Part& part, Part& work, const std::vector<PassItem>& pass, Phase phase,
                const MicroBatch& batch) {
     TrainingHooks& hooks = *part.hooks;
@@ -257,8 +260,8 @@ class TrainingLoop {
     return part.exchanges_under_way[slot];
   }
 
-  // A number of all ranks of the job: of those that share parts of a stage, then of all stages. Stages that
-  // never drain have scales of their own.
+  // Reduces a number over all ranks of the job: over ranks that share parts of a stage, then over
+  // all stages. Stages that never drain have scales of their own.
   Program reduce_scalar() {
     for (Part& part : parts_) part.hooks->reduce_scalar();
     parts_.front().context->reduce_scalar_over_tensor_ranks();
@@ -296,7 +299,7 @@ class TrainingLoop {
       if (on_device.busy > 0) ranks_.compute(Phase::optimizer, on_device, "Optimizer.step");
     }
     ranks_.wait(ranks_.host_position());
-    // A delayed update is the one of the step before: its parameters are those of the next step.
+    // A delayed update is the update of the step before; it yields the parameters of the next step.
     const bool delayed = parts_.front().hooks->update().host.delayed;
     if (delayed) co_await await_host_update();
     const Event gradients = delayed ? ranks_.record() : Event{};
@@ -370,7 +373,8 @@ std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
   return programs;
 }
 
-// `run` lets the stages carry out one step after the other, and fills the result's times and traffic.
+// `run` lets the stages carry out one step after the other, and fills the result's times and
+// traffic.
 StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int period,
                         const std::function<void(const OneStep&, StrategyResult&)>& run) {
   const Job& job = world.job;

@@ -1,6 +1,6 @@
-// The training step that every synchronous strategy shares: input, micro-batches, forward, backward,
-// clipping, loss scaling, update, report. A strategy is a set of hooks on it, as torchtitan's
-// parallelisms are on its train_step().
+// The training step that every synchronous strategy shares: input, micro-batches, forward,
+// backward, clipping, loss scaling, update, report. A strategy is a set of hooks on it, as
+// torchtitan's parallelisms are on its train_step().
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// What one rank's host does in one pass over the model: layers, hooks around them, and the exchanges of
-// the mesh.
+// The actions of one rank's host in one pass over the model: layers, hooks around them, and the
+// exchanges of the mesh.
 enum class Hook {
   layers,
   pre_forward,
@@ -33,20 +33,20 @@ struct PassItem {
 };
 struct Passes {
   std::vector<PassItem> forward, backward;
-  // Backward in two parts: the gradients of inputs, and then those of weights. Only where the pipeline's
-  // schedule tells them apart.
+  // Backward in two parts: the gradients of inputs, and then those of weights. Only if the
+  // pipeline's schedule distinguishes them.
   std::vector<PassItem> backward_input, backward_weight;
   int exchanges = 0;  // under way at the same time, at most
 };
 
-// Layers that are hooked together; -1 = no such hooks. Where several begin, the first of the list
-// is the outermost module.
+// Layers with common hooks; -1 = no such hooks. If several units begin at a layer, the first of the
+// list is the outermost module.
 struct HookedUnit {
   int first = -1,
       last = -1;          // its module runs these layers: pre_forward, post_forward, pre_backward
   int completed_by = -1;  // this layer's backward completes its gradients: post_backward
 };
-// Around each layer, the units whose hooks are called there, in that order.
+// For each layer, the units whose hooks are called around it, in order.
 struct HookPlaces {
   std::vector<std::vector<int>> before_forward, after_forward, before_backward, after_backward;
 };
@@ -59,15 +59,16 @@ struct MicroBatch {
   bool first = true, last = true;  // of its step
 };
 
-// A program may let the host block; none of them has to be there.
+// All hooks are optional. Hooks that return a Program may block the host.
 class TrainingHooks {
  public:
   virtual ~TrainingHooks() = default;
   virtual const UpdateWork& update() const = 0;
   virtual const Passes& passes(const MicroBatch& batch) const = 0;
-  // Whether nothing but the exchanges of the layers is sent while the micro-batch is computed.
+  // Whether only the exchanges of the layers are sent during the micro-batch.
   virtual bool is_quiet(const MicroBatch&) const { return false; }
-  // Whether a transfer may still run when a micro-batch has ended: then each one is simulated.
+  // Whether a transfer may still run at the end of a micro-batch; then each micro-batch is
+  // simulated.
   virtual bool outlasts_micro_batches() const { return false; }
   virtual void begin_forward(const MicroBatch&) {}
   virtual Program pre_forward(int) { co_return; }
@@ -79,18 +80,18 @@ class TrainingHooks {
   // All micro-batches of the step are over.
   virtual Program end_micro_batches() { co_return; }
   // The compute stream waits for one number of all ranks that hold a part of the model: the norm of
-  // the gradients, whether one of them is infinite.
+  // the gradients, or whether one of them is infinite.
   virtual void reduce_scalar() {}
   virtual Program after_update(int) { co_return; }
 };
 
-// The hooks of one part of the model; several parts may be on one stage.
+// Makes the hooks of one part of the model; a stage may have several parts.
 using MakeHooks = std::function<std::unique_ptr<TrainingHooks>(TrainingContext&)>;
 
-// `period`: steps after which the program repeats itself.
+// `period`: number of steps after which the program repeats.
 StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period = 1);
 
-// Ranks that hold a whole model each and need not keep step. A rank is a stage of their world.
+// Ranks that hold a whole model each and are not synchronous.
 struct Apart {
   MakeHooks make_hooks;
   std::function<Program(int rank, int step)> after_step;  // awaited before its next one

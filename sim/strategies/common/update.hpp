@@ -1,5 +1,5 @@
-// The cost of one optimizer step on a rank, for all tensors or a share: the time of clipping and of the
-// update, and the memory that the update keeps.
+// The cost of one optimizer step on a rank, for all tensors or a share: clipping, update, and the
+// update's memory. Use it in every strategy that updates on ranks or servers.
 #pragma once
 
 #include "costs/optimizer.hpp"
@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// The host's part of an update. Chunks pass one after the other through four stages, each of which works
-// on one chunk at a time: read from NVMe, update, written to NVMe, copied to the device.
+// The host's part of an update. Chunks pass through four stages, each of which handles one chunk at
+// a time: read from NVMe, update, write to NVMe, copy to the device.
 struct HostUpdate {
   double seconds =
       0;  // of the cores for all chunks, clipping included; 0 = the host updates nothing
@@ -20,7 +20,7 @@ struct HostUpdate {
   bool delayed = false;        // the next step does not wait for it
 };
 
-// One optimizer step's work on this rank. The host's part runs beside the device's.
+// One optimizer step's work on this rank. The host's part runs concurrently with the device's.
 struct UpdateWork {
   QueuedWork norm, scaling;  // clipping: before and after the norm is known to all
   QueuedWork optimizer;
@@ -37,10 +37,11 @@ struct TensorShare {
 // Reads the gradients for their norm and scales them.
 QueuedWork clipping_work(const Job& job, const TensorShare& share);
 QueuedWork optimizer_work(const Job& job, const TensorShare& share);
-// The optimizer updates `updated`; where the job clips, the rank takes the norm of `normed` and scales it.
+// The optimizer updates `updated`; if the job clips, the rank computes the norm of `normed` and
+// scales it.
 UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorShare& normed);
 
-// Memory that the update keeps on the device, and takes while it runs.
+// Memory that the update keeps on the device, and its temporary memory.
 OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision precision);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Why a strategy has no matrices that Muon could orthogonalise.
+// The reason why a strategy has no whole matrices for Muon to orthogonalise. Used in
+// optimizer_misfit().
 #pragma once
 
 #include <optional>

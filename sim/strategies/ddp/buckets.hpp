@@ -1,5 +1,5 @@
-// DDP's gradient buckets: which gradients travel together, and in which order the buckets are
-// reduced (facts 1-8).
+// DDP's gradient buckets: the gradients of each bucket, and the order in which buckets are reduced
+// (facts 1-8). Used to plan a step (plan.hpp).
 #pragma once
 
 #include <vector>
@@ -31,7 +31,7 @@ struct BucketPlan {
   std::vector<Bucket> first;  // in the first step, in launch order
   std::vector<Bucket> later;  // from then on
 };
-// PyTorch's.
+// The buckets of PyTorch's DDP.
 BucketPlan plan_buckets(const std::vector<GradientTensor>& tensors, const DdpOptions& options);
 
 }  // namespace lockstep

@@ -88,8 +88,8 @@ class Reducer final : public TrainingHooks {
     co_return;
   }
 
-  // Finalisation waits for the buckets in order, decodes each one and copies it back [12]. Kernels of
-  // a hook take the device from backward wherever they run, and so come after it [H124].
+  // Finalisation waits for the buckets in order, decodes each one and copies it back [12]. Kernels
+  // of a hook take the device from backward wherever they run, and so come after it [H124].
   Program end_backward() override {
     if (!batch_.last) co_return;
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
@@ -118,7 +118,7 @@ class Reducer final : public TrainingHooks {
     reduced_.clear();
   }
 
-  // Buckets are rebuilt: rank 0 tells the others how, and everybody looks [3].
+  // Buckets are rebuilt: rank 0 sends the new buckets to all others, and every rank reads them [3].
   Program after_update(int step) override {
     if (step > 0 || plan_.indices.seconds <= 0) co_return;
     const Event order = collective(plan_.indices);
@@ -143,7 +143,7 @@ class Reducer final : public TrainingHooks {
     return plan_.statistics[static_cast<std::size_t>(unit) - cuts];
   }
 
-  // The plain all-reduce, or what a communication hook does instead [20, 21].
+  // The plain all-reduce, or the communication hook that replaces it [20, 21].
   Event reduce(const PlannedBucket& bucket) {
     const HookPlan& hook = bucket.hook;
     Communicator& communicator = bucket.expert ? experts_ : communicator_;

@@ -1,4 +1,5 @@
 // DistributedDataParallel: every rank holds the model, gradients are all-reduced in buckets.
+// Private to the room; others use strategies/table.hpp.
 #pragma once
 
 #include "strategies/ddp/options.hpp"

@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// The plan of measured stages, on CPUs. Where a message is empty no collective is waited for. Nothing measured =
-// no steps.
+// The plan of measured stages, on CPUs. Where a message is empty no collective is waited for.
+// Nothing measured = no steps.
 HookPlan measured(const HookSettings& settings, const Bucket& bucket, Collective kind,
                   const std::vector<double>& messages, const HookPrices& prices) {
   HookPlan plan;
@@ -40,10 +40,11 @@ HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// PyTorch's Gram-Schmidt over the factors of `matrices` matrices, `bytes` together (powerSGD_hook.py:
-// _orthogonalize). Each column is divided by its norm plus epsilon, three kernels; four more take its
-// part out of the columns behind it: multiply, sum, multiply, subtract. Half of the columns are behind
-// one on average; the four kernels pass over them seven times, with what they write between.
+// PyTorch's Gram-Schmidt over the factors of `matrices` matrices, `bytes` together
+// (powerSGD_hook.py: _orthogonalize). Each column is divided by its norm plus epsilon, three
+// kernels; four more take its part out of the columns behind it: multiply, sum, multiply, subtract.
+// Half of the columns are behind one on average; the four kernels pass over them seven times,
+// including writes in between.
 QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts& costs) {
   const double column = bytes / rank;
   return append(costs.stream(3 * column * rank, 3 * rank * matrices),
@@ -152,9 +153,10 @@ HookPlan random_k(const Bucket& bucket, const RandomKHook& hook, const HookPrice
 
 constexpr double bits = 1.0 / 8;  // bytes of a sign
 
-// The kernels of PyTorch, each of which reads and writes all elements; in bytes of an element, where b
-// is that of a gradient. Signs: compare (b + 1), weigh by place (2), add eight up (1 + 1/8). The votes
-// of one message: take bits apart (1/8 + 1), add to the sum (1 + 2 b). Last the sum's sign (2 b).
+// The kernels of PyTorch, each of which reads and writes all elements; in bytes of an element,
+// where b is that of a gradient. Signs: compare (b + 1), weigh by place (2), add eight up (1 +
+// 1/8). The votes of one message: take bits apart (1/8 + 1), add to the sum (1 + 2 b). Last the
+// sum's sign (2 b).
 HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   HookPlan plan;
@@ -165,7 +167,8 @@ HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// Norm (b), random numbers (b), levels of 8 bits (2 b + 1). Of one message: scaled and added (1 + 2 b).
+// Norm (b), random numbers (b), levels of 8 bits (2 b + 1). Price of one message: scaled and added
+// (1 + 2 b).
 HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const double message = n + 4;
@@ -176,11 +179,11 @@ HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// 1-bit Adam's exchange (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank sends signs
-// to all, one part of the elements to each; adds up the part that it got; sends the signs of the sum to
-// all. Both compressions keep their errors. Counted are the passes of that code: a compression takes
-// 24 passes of numbers and four of bytes in 14 kernels, sums of what came 8 and two in 6, and what
-// comes last 9 and two in 6.
+// 1-bit Adam's exchange (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank sends
+// signs to all, one part of the elements to each; adds up the part that it got; sends the signs of
+// the sum to all. Both compressions keep their errors. Counted are the passes of that code: a
+// compression takes 24 passes of numbers and four of bytes in 14 kernels, sums of what came 8 and
+// two in 6, and what comes last 9 and two in 6.
 HookPlan one_bit(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const auto compression = [&](double elements) {

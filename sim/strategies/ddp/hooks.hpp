@@ -1,5 +1,5 @@
-// DDP's communication hooks: what replaces the plain all-reduce of a bucket (facts 20, 21, H123,
-// H124, H125).
+// DDP's communication hooks, which replace the plain all-reduce of a bucket (facts 20, 21, H123,
+// H124, H125). Used to plan and price a bucket's reduction.
 #pragma once
 
 #include <functional>
@@ -19,16 +19,16 @@ struct HookStep {
 
 struct HookPlan {
   std::vector<HookStep> steps;
-  // Steps but the first take the device from backward: they run on its stream once it is over.
+  // All steps except the first run on backward's stream, after backward is over.
   bool serial = false;
   QueuedWork after;  // once the last collective has ended, beside backward
-  // Measured on a CPU: what follows a collective runs on the thread that carried it, which starts the
-  // next one afterwards and shares a core with backward.
+  // Measured on a CPU: work after a collective runs on the thread that carried it. This thread then
+  // starts the next collective, and shares a core with backward.
   bool in_callbacks = false;
   QueuedWork decode;  // then, on backward's stream: what the gathered messages say
 };
 
-// Where a bucket is reduced, and what that costs.
+// The place of a bucket's reduction, and its prices.
 struct HookPrices {
   const ComputeCosts& costs;
   int ranks = 1;            // that reduce the bucket

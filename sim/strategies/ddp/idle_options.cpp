@@ -1,5 +1,5 @@
-// Which of DDP's options do nothing in a job. Every condition has its counterpart in what reads the
-// option; tests/questions/options_test.cpp tries all of them.
+// Options of DDP that have no effect in a job. Every condition has its counterpart in the code that
+// reads the option; tests/questions/options_test.cpp tries all of them.
 #include <algorithm>
 
 #include "strategies/ddp/ddp.hpp"

@@ -1,4 +1,4 @@
-// What DDP keeps in device memory, and what it sends together. Facts of docs/strategies.md.
+// DDP's device memory and messages. Facts of docs/strategies.md.
 #include <nlohmann/json.hpp>
 
 #include "strategies/common/stage_memory.hpp"
@@ -47,7 +47,7 @@ std::vector<MemoryUse> Ddp::stage_memory(const Job& job, const MemoryQuery& quer
   });
 }
 
-// Buckets are those from the second step on.
+// Buckets of the second and later steps.
 nlohmann::ordered_json Ddp::communication(const Job& job) const {
   const DdpOptions options = options_for(job, options_);
   nlohmann::ordered_json j;

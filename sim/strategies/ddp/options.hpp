@@ -1,5 +1,5 @@
-// What a user can say about DDP in a scenario file. Semantics: docs/strategies.md and the facts cited
-// at each field.
+// Options of DDP in a scenario file. Parsers, strategies and schema use the visitors below.
+// Semantics: docs/strategies.md and the facts cited at each field.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// How PowerSGD makes the columns of its factors orthogonal.
+// The method that orthogonalises the columns of PowerSGD's factors.
 enum class Orthogonalization {
   fused,         // one kernel a column
   gram_schmidt,  // PyTorch's: seven kernels a column, for both factors (fact 21)
@@ -21,7 +21,7 @@ template <>
 struct EnumNames<Orthogonalization> {
   static constexpr std::array names{"fused", "gram-schmidt"};
 };
-// Which kernels select the largest elements (pytorch pull request 71081).
+// The kernels that select the largest elements (pytorch pull request 71081).
 enum class Selection {
   many_blocks,  // PyTorch from 1.12 on: the whole device reads, 8 of 32 bits in each pass
   one_block,    // before: one multiprocessor reads, 2 bits in each pass
@@ -31,8 +31,8 @@ struct EnumNames<Selection> {
   static constexpr std::array names{"many-blocks", "one-block"};
 };
 
-// Each hook stands in for the plain all-reduce of a bucket. All but PlainHook, the two casts, SignHook and
-// QsgdHook keep what they did not send for the next step (error feedback).
+// Each hook replaces the plain all-reduce of a bucket. All hooks except PlainHook, the two casts,
+// SignHook and QsgdHook keep unsent values for the next step (error feedback).
 struct PlainHook {};
 struct Fp16Hook {};
 struct Bf16Hook {};
@@ -92,7 +92,7 @@ void describe(Visitor&, QsgdHook&) {}
 template <class Visitor>
 void describe(Visitor&, OneBitHook&) {}
 
-// Which gradients travel together.
+// The rule that groups gradients into buckets.
 struct BucketFusion {};  // PyTorch: buckets of bucket_size, the same in every step
 struct HorovodFusion {   // what is ready when a background thread looks (fact H129)
   double cycle = 1e-3;   // HOROVOD_CYCLE_TIME

@@ -1,6 +1,6 @@
-// What DDP will do in one step of a job, before time runs: where backward is cut, which buckets
-// leave at each cut, and what everything around it costs. Numbers in brackets: facts of
-// docs/strategies.md.
+// The plan of one DDP step, made before the simulation: cuts of backward, buckets that leave at
+// each cut, and the prices of all parts. The hooks of ddp.cpp carry it out. Numbers in brackets:
+// facts of docs/strategies.md.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// What follows a run of backward layers that fills a bucket.
+// The actions after a run of backward layers that fills a bucket.
 struct DdpCut {
   QueuedWork copies;          // gradients into their buckets, division fused [7]
   std::vector<int> launches;  // buckets that are reduced now, in order [8]
@@ -25,10 +25,10 @@ struct PlannedBucket {
   bool expert = false;
 };
 
-// A batch norm over all ranks (torch/nn/modules/_functions.py: SyncBatchNorm): mean, inverse
-// deviation and count of each rank are gathered before the values are normalised, and in backward two
-// sums for each channel are reduced before the gradient of the input is there. In between nothing of
-// the network can run.
+// A batch norm over all ranks (torch/nn/modules/_functions.py: SyncBatchNorm). In forward, mean,
+// inverse deviation and count of each rank are gathered before the values are normalised. In
+// backward, two sums for each channel are reduced before the gradient of the input is computed. The
+// network is blocked meanwhile.
 struct SharedStatistics {
   QueuedWork joined;  // into one tensor
   PricedTransfer gather;
@@ -58,19 +58,19 @@ struct DdpPlan {
 
 DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOptions& options);
 
-// Where statistics are shared: the batch norms, if the options say so; none on one GPU.
+// The batch norms with shared statistics, if the options ask for them; none on one GPU.
 std::vector<int> shared_statistics(const Job& job, const DdpOptions& options);
 
 // Megatron's local DDP keeps all gradients in one buffer, divides it in one pass and reduces it in
 // one piece after backward (model/distributed.py: DistributedDataParallel, allreduce_gradients).
 bool keeps_one_buffer(const Job& job, const DdpOptions& options);
-// With what follows from that.
+// The options with all values that follow from the job.
 DdpOptions options_for(const Job& job, DdpOptions options);
 
 // Bytes of one gradient element in `.grad` and in the buckets.
 int ddp_gradient_bytes(const DdpOptions& options, Precision precision);
 std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& options);
-// PyTorch's buckets or Horovod's, as `options.fusion` says.
+// PyTorch's buckets or Horovod's, by `options.fusion`.
 BucketPlan ddp_buckets(const Job& job, const DdpOptions& options);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Describes DDP's compression of gradients for the replay of updates (calibrate/convergence/compression.hpp).
+// Describes DDP's compression of gradients for the replay of updates
+// (calibrate/convergence/compression.hpp).
 #include "results/schedule.hpp"
 #include "strategies/ddp/ddp.hpp"
 #include "strategies/ddp/plan.hpp"
@@ -7,7 +8,8 @@ namespace lockstep {
 
 namespace {
 
-// Two bytes are those of the products, or of the hook that casts to them; bf16 where both are wider.
+// Elements of two bytes have the format of the products, or of the hook that casts to them; bf16 if
+// both are wider.
 GradientElement element_of(const DdpOptions& options, Precision precision) {
   if (std::holds_alternative<Fp16Hook>(options.comm_hook)) return GradientElement::fp16;
   if (std::holds_alternative<Bf16Hook>(options.comm_hook)) return GradientElement::bf16;
@@ -97,7 +99,8 @@ bool never_drains(const Job& job) {
 std::vector<std::string> Ddp::not_replayed(const Job& job) const {
   std::vector<std::string> options;
   if (!never_drains(job)) return options;
-  // Micro-batches of one update met different versions; the replay has one for all of them.
+  // Micro-batches of one update read different versions; the replay uses one version for all of
+  // them.
   const bool alike = job.parallel.pipeline.schedule == PipelineSchedule::pipedream_2bw;
   if (!alike && job.accumulation > 1) options.push_back("parallel.pipeline.schedule");
   if (!std::holds_alternative<PlainHook>(options_.comm_hook) && job.mesh.copies() > 1) {

@@ -1,4 +1,4 @@
-// Ranks that keep step with those they average with, and what all graphs have in common.
+// Gossip among synchronous ranks, and the common parts of all graphs.
 #include "strategies/gossip/gossip.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ double model_bytes(const Job& job) {
   return elements * parameter_bytes(job.step->precision);
 }
 
-// A rank's exchange begins when those it sends to and receives from are there, whoever else is late.
+// A rank's exchange begins when its senders and receivers are ready; other ranks may be late.
 class NeighbourAverager final : public TrainingHooks {
  public:
   NeighbourAverager(TrainingContext& context, const GossipOptions& options)
@@ -46,7 +46,7 @@ class NeighbourAverager final : public TrainingHooks {
     flatten_ = job.costs->stream(2 * model_bytes(job), tensors);
     for (const Shift& shift : shifts_) {
       transfers_.push_back(price(job, context.network, shift, model_bytes(job)));
-      // One communicator has all transfers, whatever their groups.
+      // One communicator has all transfers, for all groups.
       for (const LinkUse& use : transfers_.back().spec.uses) context.world.meet(use.link, false);
       std::vector<std::vector<int>>& beside = beside_.emplace_back();
       for (const int rank : rank_of_lane) {
@@ -162,7 +162,7 @@ StrategyResult Gossip::simulate(const Job& job) const {
   return result;
 }
 
-// The rank's own parameters as one tensor, and those it receives.
+// The rank's own parameters as one tensor, and the received parameters.
 std::vector<MemoryUse> Gossip::stage_memory(const Job& job, const MemoryQuery& query) const {
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);

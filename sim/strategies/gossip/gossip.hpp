@@ -1,7 +1,8 @@
-// Gossip: every rank trains a whole model, and averages its parameters with a few others' in place of a sum over
-// all. D-PSGD (Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017), SGP (Assran
-// et al., "Stochastic gradient push for distributed deep learning", 2019), AD-PSGD (Lian et al., "Asynchronous
-// decentralized parallel stochastic gradient descent", 2018).
+// Gossip: every rank trains a whole model, and averages its parameters with those of a few ranks
+// instead of all. Private to the room; others use strategies/table.hpp. D-PSGD (Lian et al., "Can
+// decentralized algorithms outperform centralized algorithms?", 2017), SGP (Assran et al.,
+// "Stochastic gradient push for distributed deep learning", 2019), AD-PSGD (Lian et al.,
+// "Asynchronous decentralized parallel stochastic gradient descent", 2018).
 #pragma once
 
 #include "strategies/gossip/options.hpp"

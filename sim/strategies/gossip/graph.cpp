@@ -36,7 +36,8 @@ Volume volume_of(const Shift& shift, int ranks, int gpus_per_node) {
   return volume;
 }
 
-// With the links' totals as so many bytes of all messages make them: a price is that of all ranks of `group`.
+// With the links' totals as so many bytes of all messages make them: a price is that of all ranks
+// of `group`.
 PricedTransfer message(const Job& job, JobNetwork& network, const CommGroup& group, double bytes,
                        double all_bytes) {
   PricedTransfer result = network.collective(group, Collective::send_recv, bytes);

@@ -1,4 +1,5 @@
-// Options of gossip in a scenario file. Semantics: docs/strategies.md.
+// Options of gossip in a scenario file. Parsers, strategies and schema use the visitors below.
+// Semantics: docs/strategies.md.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@
 
 namespace lockstep {
 
-// With whom a rank of AD-PSGD may average.
+// The ranks with which a rank of AD-PSGD may average.
 enum class PairPartners : std::uint8_t { any, ring };
 template <>
 struct EnumNames<PairPartners> {

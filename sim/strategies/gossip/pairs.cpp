@@ -1,7 +1,8 @@
-// Each rank is a program of its own. One of even number, after its update, asks one of odd number for an average: its
-// parameters there, the other's back, side by side, by a thread that takes no multiprocessor. Odd ones answer one
-// after the other, so there is no circle of ranks that wait for each other (section 4.2). Gradients wait for
-// nothing: who still has an average under way asks for the next one after a later step.
+// Each rank is a program of its own. One of even number, after its update, asks one of odd number
+// for an average: its parameters there, the other's back, side by side, by a thread that takes no
+// multiprocessor. Odd ones answer one after the other, so there is no circle of ranks that wait for
+// each other (section 4.2). Gradients wait for nothing: a rank with an average under way requests
+// the next one after a later step.
 #include "strategies/gossip/pairs.hpp"
 
 #include <deque>
@@ -64,7 +65,8 @@ class Pairs {
   }
 
   void enter(TrainingContext& context) { ranks_[at(context.stage.stage)].context = &context; }
-  // When the gradients are there: the arithmetic of what has arrived since the last ones.
+  // When the gradients are complete: the arithmetic of averages that have arrived since the last
+  // gradients.
   Program average(int rank) {
     GossipRank& self = ranks_[at(rank)];
     const Event gradients = self.context->ranks.record();
@@ -85,7 +87,7 @@ class Pairs {
   }
 
  private:
-  // Two GPUs are busy with each other, and meet nobody on the links inside a node.
+  // Two GPUs are busy with each other, and meet no other on the links inside a node.
   void price_inside() {
     inside_ = network_.collective({.ranks_per_node = 2}, Collective::send_recv, bytes_);
     for (LinkUse& use : inside_.spec.uses) {

@@ -1,4 +1,4 @@
-// AD-PSGD: ranks at their own pace, which average in pairs.
+// AD-PSGD: asynchronous ranks that average in pairs. Used if the graph of `gossip` is `pairs`.
 #pragma once
 
 #include "results/schedule.hpp"
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// `bytes` of a rank's parameters. Fills the schedule's steps and averages.
+// `bytes`: of a rank's parameters. Fills the schedule's steps and averages.
 StrategyResult simulate_pairs(const Job& job, const GossipOptions& options, double bytes,
                               UpdateSchedule& schedule);
 

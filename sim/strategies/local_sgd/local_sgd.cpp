@@ -41,8 +41,8 @@ class Averager final : public TrainingHooks {
     all_reduce_ =
         context.network.collective(gradient_group(job), Collective::all_reduce, exchanged);
     if (!options.steps_along_mean()) return;
-    // The distance from the last meeting is a third operand; the outer step reads distance, momentum and start,
-    // and writes the last two and the parameters.
+    // The distance from the last meeting is a third operand; the outer step reads distance,
+    // momentum and start, and writes the last two and the parameters.
     flatten_ = job.costs->stream(3 * exchanged, kernels);
     outer_step_ = job.costs->stream(6 * exchanged, kernels);
     views_ = 0;
@@ -84,7 +84,7 @@ class Averager final : public TrainingHooks {
   double views_ = 0;  // host seconds
 };
 
-// Each update is the mean of what the ranks made of the parameters in `every` steps of their own.
+// Each update is the mean of the parameters that the ranks reached in `every` steps of their own.
 UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
                            const StrategyResult& result) {
   const int every = options.every;

@@ -1,5 +1,6 @@
-// Local SGD: every rank trains a whole model on its own, and every few steps all take the mean of
+// Local SGD: every rank trains a whole model on its own, and every few steps all ranks average
 // their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates Little", 2019).
+// Private to the room; others use strategies/table.hpp.
 #pragma once
 
 #include "strategies/local_sgd/options.hpp"
@@ -17,7 +18,7 @@ class LocalSgd final : public StrategyOf<LocalSgdOptions> {
   std::vector<std::string> not_replayed(const Job& job) const override;
 
  private:
-  // What is averaged, of one rank.
+  // Bytes of one rank that are averaged.
   double flat_bytes(const Job& job) const;
 };
 

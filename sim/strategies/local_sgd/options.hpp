@@ -1,5 +1,5 @@
-// What a user can say about local SGD in a scenario file. Semantics: docs/strategies.md and the fact
-// cited at each field.
+// Options of local SGD in a scenario file. Parsers, strategies and schema use the visitors below.
+// Semantics: docs/strategies.md and the fact cited at each field.
 #pragma once
 
 #include <array>

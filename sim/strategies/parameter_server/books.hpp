@@ -1,6 +1,7 @@
-// The books of a run: where the time of workers and servers goes, how stale updates are, when a step
-// of all is over, and whether steps repeat. What is reported lies between two snapshots, so that the
-// parts add up exactly. Private to the room.
+// The books of a run: time of workers and servers, staleness of updates, ends of steps of all
+// workers, and whether steps repeat. PsRun's parts report every event here; results are read once
+// at the end. All results lie between the same two snapshots, so that the parts add up exactly.
+// Private to the room.
 #pragma once
 
 #include <array>
@@ -38,17 +39,17 @@ class Books {
   int steps() const { return static_cast<int>(trace_.step_ends.size()); }
 
   void begin_step(int worker);
-  // The worker has done all of its step.
+  // The worker has finished its step.
   void end_step(int worker);
-  // Counts it. True: one more step of all ranks is complete.
+  // Counts the step. Returns true if one more step of all ranks is complete.
   bool count_step(int worker);
   // A transfer begins (+1) or ends (-1).
   void transfer(const PsParcel& parcel, int change);
-  // The same of what moves no bytes over a route.
+  // The same for messages that move no bytes over a route.
   void communicate(const PsParcel& parcel, int change);
   // A server takes up a push.
   void take(const PsParcel& push) { pushes_ += run_.ranks(push.worker); }
-  // It was applied to `version` of the message, or dropped.
+  // The push was applied to `version` of the message (used), or dropped.
   void settle(int message, const Contribution& push, std::int64_t version, bool used);
   PsTrace trace(const RuleChanges& changes);
 

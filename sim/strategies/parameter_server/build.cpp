@@ -54,7 +54,7 @@ void choose_keys(const Job& job, const ParameterServerOptions& options, PsJob& p
   ps.keys = make_keys(*job.step, layout);
 }
 
-// The rule, and what changes it.
+// The rule, and its changes during the run.
 void add_rules(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
   const std::uint64_t seed = job.simulation.seed;
   system.rule = consistency_rule(options, job.mesh.gpus(), seed);

@@ -1,5 +1,6 @@
-// From a job to a parameter-server system: what is computed, pushed, pulled and updated, and over
-// which links. Costs come from the cost room; nothing is simulated here.
+// Builds a parameter-server system from a job: computed segments, pushed and pulled messages,
+// updates and links. Used by the strategy before run_parameter_server(). Costs come from the cost
+// room; nothing is simulated here.
 #pragma once
 
 #include <string>
@@ -31,7 +32,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
 // needed.
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
                   PsSystem& system);
-// One worker for equal ranks where PsSystem::workers and core_of_server had ranks.
+// Merges equal ranks into one worker, where PsSystem::workers and core_of_server list ranks.
 void fold_workers(const Job& job, const ParameterServerOptions& options, PsSystem& system);
 // Samples of each rank, 1 on average; empty = all draw from all samples alike.
 std::vector<double> data_shares(const Job& job, const ParameterServerOptions& options);

@@ -1,6 +1,6 @@
-// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, and
-// which of the servers keeps each. A key is a trainable tensor, or a part of one. Servers are
-// numbered from 0.
+// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, and the
+// server that keeps each of them. Use make_keys() before messages are built. A key is a trainable
+// tensor, or a part of one. Servers are numbered from 0.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct KeyLayout {
     if (own == 0) return 1.0 / servers;
     return server >= servers - own ? own_share : others_share();
   }
-  // And all before it.
+  // The share of the elements that all servers before this one get together.
   double share_before(int server) const {
     const int others = servers - own, before = server < others ? server : others;
     return before * others_share() + (server - before) * own_share;
@@ -44,9 +44,9 @@ struct KeyLayout {
   }
 };
 
-// Each of k machines without GPUs beside n with GPUs, all with equal links: the share of the bytes by
-// which the exchange is fastest, 2 (n - 1) / (n^2 + k n - 2 k), for k <= n (BytePS; fact H127). Then the
-// links of all are busy for 2 n (n - 1) / (n^2 + k n - 2 k) times what one model takes.
+// Each of k machines without GPUs beside n with GPUs, all with equal links: the share of the bytes
+// by which the exchange is fastest, 2 (n - 1) / (n^2 + k n - 2 k), for k <= n (BytePS; fact H127).
+// Then all links are busy for 2 n (n - 1) / (n^2 + k n - 2 k) times the transfer time of one model.
 double share_of_cpu_machine(int gpu_machines, int cpu_machines);
 
 // All keys in definition order. Together they hold every trainable element exactly once.

@@ -63,7 +63,7 @@ class Wiring {
         links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
     route_.links.push_back(entry->second);
     if (!fresh) return;
-    // Neighbours' bursts, and that a link becomes slow, change what is left of it.
+    // Bursts of neighbours, and links that become slow, change the remaining capacity.
     const LinkMoment worst{std::numeric_limits<double>::infinity(),
                            std::vector<bool>(job_.stragglers.neighbours.size(), true)};
     const double speed = left(kind, place, {});
@@ -74,14 +74,14 @@ class Wiring {
     return speed_left(job_.stragglers, machine_.fabric, kind, place, moment);
   }
 
-  // A copy's own latency and rate, whatever shares its links.
+  // A copy's own latency and rate, independent of traffic on its links.
   void take(const CopyCost& copy) {
     route_.latency += copy.latency_seconds;
     if (copy.bytes_per_second > 0) route_.cap = std::min(route_.cap, copy.bytes_per_second);
   }
 
-  // A curve, if there is one, tells for each message what it takes (PsSystem::flow); the
-  // route has the rate of bulk data then.
+  // If there is a curve, it gives the time of each message (PsSystem::flow); the route then has the
+  // rate of bulk data.
   void between_cpus(int from, int to) {
     CopyCost copy = from == to ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
     route_.cores = copy.cores / job_.communication_scale;
@@ -94,8 +94,9 @@ class Wiring {
     from == to ? memory(from, 2) : fabric(from, to, copy.bytes_per_second);
   }
 
-  // What one GPU sends to others of its node without NVLink, or receives from them: all of its
-  // copies together reach what one of them does, and less than its PCIe link, on which they count.
+  // Traffic between one GPU and others of its node without NVLink, one direction. All copies of the
+  // GPU together reach the rate of a single copy. This rate is below that of its PCIe link, and the
+  // copies count on that link, too.
   void beside_gpus(int rank, bool from_gpu, double bytes_per_second) {
     pcie(rank, from_gpu);
     const int carrier = route_.links.back(), gpus = machine_.gpus_per_node;
@@ -123,14 +124,15 @@ class Wiring {
     if (!machine_.fabric.gpu_direct) memory(node, 2);
   }
 
-  // `least`: what one connection has been seen to reach.
+  // `least`: the highest measured rate of one connection.
   void fabric(int from, int to, double least = 0) {
     const FabricSpec& tree = machine_.fabric;
     const double nic =
         std::max(least, nic_payload_rate(machine_) * std::max(1, tree.nics_per_node));
     cross(LinkClass::nic, from, 0, End::out, from < nodes_ ? nic : own_hosts_ * nic);
     cross(LinkClass::nic, to, 0, End::in, to < nodes_ ? nic : own_hosts_ * nic);
-    // Nodes below one leaf switch share what leads above it, and those of other leaves are there.
+    // Nodes below one leaf switch share the links above it, and nodes of other leaves are behind
+    // these links.
     const int below = tree.nodes_per_leaf;
     if (below > 0 && from / below != to / below) {
       cross(LinkClass::uplink, from / below, 0, End::out, uplink_rate(machine_));

@@ -1,5 +1,6 @@
 // The ways between workers and parameter servers on a machine: PCIe, NVLink, NICs and host memory,
-// one link per direction where the hardware is duplex.
+// one link per direction where the hardware is duplex. Used while a system is built (build.hpp),
+// never during a run.
 #pragma once
 
 #include <vector>
@@ -24,7 +25,7 @@ struct ServerPlace {
 // Throws ConfigError when there is no network to reach other hosts, or more of them than help.
 std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
                                        const ParameterServerOptions& options);
-// How many there are; nodes and own_hosts say it for worker-and-own-hosts.
+// Number of servers; nodes and own_hosts determine it for worker-and-own-hosts.
 int server_count(const Machine& machine, int ranks, const ParameterServerOptions& options);
 inline const ServerPlace& place_of(const std::vector<ServerPlace>& places, int server) {
   return places[static_cast<std::size_t>(server) % places.size()];
@@ -51,21 +52,22 @@ struct PsLinks {
 PsLinks server_links(const Job& job, const ParameterServerOptions& options,
                      const std::vector<ServerPlace>& places, bool one_lane = true);
 
-// On CPU hosts with fewer cores than processes: the rank on whose core each server works, the first
-// server without a core of its own on the first rank's, and so on. -1 = a core of its own.
+// For CPU hosts with fewer cores than processes: the rank that shares its core with each server; -1
+// = the server has a core of its own. The first server without a core of its own works on the first
+// rank's core, and so on.
 std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& places, int servers);
 
-// What the curve of a route that has one (route.measured > 0) says of a message alone.
+// Cost of a lone message on a route with a measured curve (route.measured > 0).
 CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
 
 // Sets links and routes of the system, and a worker for each rank with its ways; returns the index
-// in PsLinks::links of each simulated link. Of the links whose capacity stays, one that is used by
-// one flow at a time becomes a rate cap of its route, and one that is never the bottleneck is
-// dropped. Ranks whose routes are alike then have the very same ones. Times stay the same. Without
-// contention every link becomes a cap: nobody slows down anybody.
+// in PsLinks::links of each simulated link. A link whose capacity is constant becomes a rate cap of
+// its route if one flow at a time uses it, and is dropped if it is never the bottleneck. Ranks with
+// equivalent routes then share the same routes. Times stay the same. Without contention every link
+// becomes a cap, so no flow slows down another.
 std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system);
 
-// Bursts of neighbours and links that become slow on `links`, which are those of system.links.
+// Adds bursts of neighbours, and links that become slow, on `links`, the PsLinks of system.links.
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Collectives of a node's ranks, one after the other: before they push and after they have pulled. Private to the room.
+// Collectives of a node's ranks, one after the other: before they push and after they have pulled.
+// Used with the option local_reduction. Private to the room.
 #pragma once
 
 #include <functional>
@@ -9,7 +10,7 @@
 
 namespace lockstep {
 
-// Messages of one worker that take turns: by priority, then as they came.
+// Messages of one worker that take turns: by priority, then in order of arrival.
 class ParcelLane {
  public:
   void add(int priority, const PsParcel& parcel) { waiting_.push({priority, added_++, parcel}); }
@@ -39,7 +40,7 @@ class LocalStage {
  public:
   // `done` takes a parcel that is reduced or gathered.
   LocalStage(PsRun& run, Books& books, std::function<void(const PsParcel&)> done);
-  // At once where its message says that it takes no time.
+  // Takes the parcel; it is done at once if its message needs no time for the collective.
   void put(const PsParcel& parcel);
 
  private:

@@ -91,7 +91,7 @@ std::vector<MemoryUse> ParameterServer::stage_memory(const Job& job,
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return {use};
 
-  // The servers of one GPU are processes beside the worker's: all of them count.
+  // The servers of one GPU are processes beside the worker's, and all of them count.
   std::vector<StepMemory> of_place(ps.places.size());
   for (int server = 0; server < options.servers; ++server) {
     const StepMemory memory_of_server =

@@ -1,4 +1,4 @@
-// Divides keys into messages, and prices what a server does with each.
+// Divides keys into messages, and prices a server's work on each.
 #include "strategies/parameter_server/messages.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-// Of one element, on the wire: its number, and an index of 32 bits.
+// Bytes of one element's index on the wire: a 32-bit number.
 constexpr double index_bytes = 4;
 
 }  // namespace
@@ -100,8 +100,9 @@ double set_bytes(const ParameterServerOptions& options, Precision precision, PsM
   return 2 * dense;
 }
 
-// Each rank of a node pushes and pulls an equal part of the node's sum, so that a server has the work of
-// one push for all of them. The first of all pushes is not known to be it: each has the mean.
+// Each rank of a node pushes and pulls an equal part of the node's sum, so that a server has the
+// work of one push for all of them. The first of all pushes is not known to be it: each has the
+// mean.
 void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& message) {
   if (ranks == 1) return;
   const int all = job.mesh.gpus(), nodes = all / ranks;
@@ -160,7 +161,8 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
     return provenance;
   }
   if (options.push == PushedValues::parameters) {
-    // The sum and the parameters are read, the parameters written; the outer momentum is read and written.
+    // The sum and the parameters are read, the parameters written; the outer momentum is read and
+    // written.
     message.update_seconds = streaming((steps_outward(options) ? 5 : 3) * dense);
     provenance.update = provenance.sums;
     return provenance;

@@ -1,4 +1,5 @@
-// The pieces that workers push and pull, and the cost of each for a server. Private to the room.
+// The messages of a step, and the cost of each for a server. Used while a system is built
+// (build.hpp). Private to the room.
 #pragma once
 
 #include <vector>
@@ -9,25 +10,25 @@
 
 namespace lockstep {
 
-// The messages of a step: one message for each server, or, when keys travel by themselves, messages in the
-// order of backward. Keys of a server wait for the next ones until they have `smallest` elements
-// together; `join`: those of a layer travel together. Without prices and places in the step.
+// The messages of a step: one message for each server, or, when keys travel by themselves, messages
+// in the order of backward. Keys of a server wait for the next ones until they have `smallest`
+// elements together. `join`: keys of a layer travel together. Prices and places are not set.
 std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by_key, bool join,
                                      double smallest);
 // Whether gradients are pushed as soon as they are ready: clipping needs the norm of all of them.
 bool pushes_overlap(const Job& job, const ParameterServerOptions& options);
-// Whether keys travel by themselves, not all of a server together.
+// Whether each key is a message by itself, instead of one message for all keys of a server.
 bool travel_by_key(const Job& job, const ParameterServerOptions& options);
 
-// Where a server's seconds for a message come from.
+// The sources of a server's seconds for a message.
 struct ServiceProvenance {
   Provenance sums = Provenance::modelled, update = Provenance::modelled;
 };
-// Messages of a worker that may be pushed at a time; 0 = one to each server, as where one is all there is
-// or a serial server takes them one by one.
+// Number of messages that a worker may push at a time. 0 = one to each server; also used if there
+// is one message only, or if a serial server takes messages one by one.
 int push_window(const Job& job, const ParameterServerOptions& options);
-// Ranks that push one gradient together: those of a node with local_reduction, else 1. Throws
-// ConfigError where nodes have unequal numbers of them.
+// Number of ranks that push one gradient together: the ranks of a node with local_reduction, else
+// 1. Throws ConfigError if nodes have unequal numbers of ranks.
 int ranks_that_reduce(const Job& job, const ParameterServerOptions& options);
 inline bool workers_update(const ParameterServerOptions& options) {
   return options.update == UpdatePlace::workers;

@@ -1,5 +1,5 @@
-// What a user can say about parameter servers in a scenario file. Semantics: docs/strategies.md and
-// the facts cited at each field.
+// Options of parameter servers in a scenario file. Parsers, strategies and schema use the visitors
+// below. Semantics: docs/strategies.md and the facts cited at each field.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ struct EnumNames<UpdatePlace> {
   static constexpr std::array names{"servers", "workers"};
 };
 
-// The content of a push.
+// The kind of values in a push.
 enum class PushedValues {
   gradients,
   parameters,  // how far a worker went on its own from the parameters that it pulled
@@ -49,7 +49,7 @@ struct EnumNames<PushedValues> {
   static constexpr std::array names{"gradients", "parameters"};
 };
 
-// The training data of workers that differ. Draws are keyed by seed and worker.
+// Training data that differ between workers. Draws are keyed by seed and worker.
 struct UnevenData {
   double sizes = 0;  // sigma of the lognormal that a worker's number of samples is drawn from
   double classes =
@@ -67,7 +67,7 @@ void describe(Visitor& v, UnevenData& d) {
           {.min = 0, .max = 1e6});
 }
 
-// Which server keeps which key (strategies/parameter_server/keys.hpp says how each rule works).
+// The rule that assigns keys to servers (strategies/parameter_server/keys.hpp explains each rule).
 enum class KeyRule {
   split_large,  // MXNet: tensors of a million elements and more over all servers, others hashed
                 // (fact 72)
@@ -80,7 +80,7 @@ struct EnumNames<KeyRule> {
   static constexpr std::array names{"split-large", "ranges", "hash", "balanced"};
 };
 
-// What a push is made of. Weights come back as they are.
+// Encoding of pushed values. Pulled weights are never encoded.
 struct UncompressedPush {};
 struct HalfPush {};  // 16-bit numbers
 struct TopK {        // the largest gradients, with their places; the others wait and add up
@@ -101,7 +101,7 @@ void describe(Visitor& v, TopK& t) {
           {.unit = Dimension::fraction, .min = 1e-6, .max = 0.5});
 }
 
-// Sync-Switch (Li et al. 2021): another consistency from some point of the run on.
+// Sync-Switch (Li et al. 2021): another consistency rule from a given share of the run on.
 struct ConsistencySwitch {
   Consistency to = Consistency::async;
   double at = 0.25;  // of the run
@@ -118,9 +118,9 @@ void describe(Visitor& v, ConsistencySwitch& s) {
   });
 }
 
-// Synchronous training that turns asynchronous while a worker or the network is slow, as a cluster's
-// controller would have it: it sees what each worker takes for a step without waiting for others, and
-// what of it are transfers.
+// Synchronous training that turns asynchronous while a worker or the network is slow, as a
+// cluster's controller would do it. The controller sees each worker's step time without waits for
+// others, and the share of transfers in it.
 struct PaceController {
   double above = 1.5;                   // slowest over median: asynchronous from here on
   double below = 1.2;                   // and synchronous again
@@ -235,7 +235,7 @@ void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   }
 }
 
-// Rules of a share of the workers.
+// Checks of rules that take a share of the workers.
 template <class Report>
 void check_participants(Report report, const ParameterServerOptions& o) {
   if (!o.participants) return;
@@ -249,7 +249,7 @@ void check_participants(Report report, const ParameterServerOptions& o) {
   }
 }
 
-// What does not go together.
+// Reports options that contradict each other.
 template <class Report>
 void check_parameter_server(Report report, const ParameterServerOptions& o) {
   const bool elastic = o.consistency == Consistency::elastic;
@@ -306,7 +306,7 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
   }
 }
 
-// When a push is applied, how it counts, and who waits.
+// Fields about consistency: when a push is applied, its weight, and which workers wait.
 template <class Visitor>
 void describe_consistency(Visitor& v, ParameterServerOptions& o) {
   v.field("consistency", o.consistency,
@@ -347,7 +347,7 @@ void describe_consistency(Visitor& v, ParameterServerOptions& o) {
           "sync: asynchronous while a worker is slower than the others, or the network slow.");
 }
 
-// Workers that step by themselves.
+// Fields about workers that update their own parameters.
 template <class Visitor>
 void describe_local_steps(Visitor& v, ParameterServerOptions& o) {
   v.field("push", o.push,
@@ -366,7 +366,7 @@ void describe_local_steps(Visitor& v, ParameterServerOptions& o) {
           {.min = 1, .max = 100});
 }
 
-// Where servers are, and what travels.
+// Fields about the places of servers and about the transferred data.
 template <class Visitor>
 void describe_traffic(Visitor& v, ParameterServerOptions& o) {
   v.field("placement", o.placement,

@@ -1,4 +1,4 @@
-// The parameter-server strategy: build the system, play it, say what happened.
+// The parameter-server strategy: builds the system, plays it, and summarises the run.
 #include "strategies/parameter_server/parameter_server.hpp"
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   return result;
 }
 
-// Of the least certain transfer.
+// The provenance of the least certain transfer.
 Provenance transfer_provenance(const Job& job, const PsSystem& system) {
   Provenance worst = Provenance::measured;
   for (const PsRoute& route : system.routes) {
@@ -125,7 +125,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   }
   const bool in_step =
       job.mesh.gpus() > 1 && keeps_step(system, job.mesh.gpus());  // one waits for nobody
-  // What the system calls a step is so many batches of each worker.
+  // The system's step consists of so many batches of each worker.
   const double batches = system.batches;
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front() / batches;
@@ -193,8 +193,8 @@ int ParameterServer::state_nodes(const Job& job) const {
   return static_cast<int>(nodes.size());
 }
 
-// A synchronous update waits for all; so do those of a switch and of a controller for a part of the
-// run, and a bound of 0.
+// A synchronous update waits for all workers. Updates under a switch and under a controller do so
+// for a part of the run, and so do updates under a bound of 0.
 bool ParameterServer::outlives_workers() const {
   const ParameterServerOptions& o = options_;
   const bool sync = o.consistency == Consistency::sync && o.backup_workers == 0;
@@ -273,7 +273,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
                o.serial ? "a serial server takes one message at a time"
                         : "one message is all there is: it needs overlap, pull_overlap, "
                           "partition_size or servers");
-  // Servers on GPUs need memory for what is under way, which both decide.
+  // Servers on GPUs need memory for messages under way, which both options affect.
   idle.idle_if("consistency", o.consistency != usual.consistency,
                alone && !(on_gpu && o.serial) && o.consistency != Consistency::elastic,
                "one worker waits for nobody");

@@ -1,5 +1,6 @@
-// Training with parameter servers: synchronous, asynchronous and stale-synchronous (facts 68-83).
-// docs/strategies.md says what is modelled; system.hpp is the system that is played.
+// The strategy "parameter server": synchronous, asynchronous and stale-synchronous (facts 68-83).
+// Private to the room; others use strategies/table.hpp. docs/strategies.md describes the model;
+// system.hpp is the simulated system.
 #pragma once
 
 #include "strategies/parameter_server/options.hpp"

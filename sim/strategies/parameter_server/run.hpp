@@ -1,5 +1,6 @@
-// The common ground of all parts of a parameter-server run: the system, simulated time, an observer's ear, and
-// the cores on which both workers and servers work. Private to the room.
+// State shared by all parts of a parameter-server run: the system, simulated time, the observer,
+// and the cores on which both workers and servers work. run_parameter_server() makes one per run.
+// Private to the room.
 #pragma once
 
 #include <map>
@@ -14,10 +15,10 @@
 namespace lockstep {
 
 // One core on which a worker computes and servers work, under a fair scheduler (share_cores()).
-// Work that runs there first takes the time it takes alone; then it goes on for what it lost meanwhile,
-// and so on until nothing was lost. Measured: an asynchronous server on the core of one of two
-// workers, over loopback, made an update every 135.7 ms where service and compute on cores of their
-// own would have made one every 113 to 117 ms.
+// Work on the core first takes as long as it takes alone. The time lost meanwhile is appended, and
+// so is the time lost during that, until nothing is lost. Measured: an asynchronous server on the
+// core of one of two workers, over loopback, made an update every 135.7 ms. Separate cores for
+// service and compute would have given 113 to 117 ms.
 class SharedCore {
  public:
   // The worker begins or ends computing.
@@ -33,14 +34,15 @@ class SharedCore {
     booked_ = lost_;
     return lost > negligible ? lost : 0;
   }
-  // A server keeps so many cores more (or less) busy. Returns for how long the worker has computed.
+  // The server adds `cores` to its demand (negative: removes them). Returns the seconds that the
+  // worker has computed.
   double demand(double cores, double now) {
     advance(now);
     demand_ += cores;
     if (demand_ < 1e-12) demand_ = 0;  // a rounding's rest is no demand
     return computed_;
   }
-  // Waits shorter than the clock's precision would go on for ever.
+  // Waits shorter than the clock's precision would never end.
   static constexpr double negligible = 2 * clock_precision;
 
  private:
@@ -59,13 +61,14 @@ class SharedCore {
   double lost_ = 0, booked_ = 0;  // that it lost to servers, and of them those booked
 };
 
-// An activity of a server that keeps `cores` of the core busy. Null core: it shares none.
+// An activity of a server that keeps `cores` of the core busy. A null core is shared with no
+// worker.
 class ServerDemand {
  public:
   ServerDemand(SharedCore* core, double cores, double now)
       : core_(core), cores_(cores), computed_(core ? core->demand(cores, now) : 0) {}
-  // Seconds missed since the last call while the worker computed; 0 = none, and the core is free
-  // again.
+  // Seconds missed since the last call while the worker computed. If 0, the activity is over and
+  // the core is free.
   double missed(double now) {
     if (core_ == nullptr) return 0;
     const double computed = core_->demand(0, now);
@@ -90,7 +93,7 @@ struct PsRun {
       if (worker >= 0) cores[worker];
     }
   }
-  // Null: not shared.
+  // The core that the worker shares with servers; null = not shared.
   SharedCore* core_of_worker(int worker) {
     const auto core = cores.find(worker);
     return core == cores.end() ? nullptr : &core->second;
@@ -100,7 +103,7 @@ struct PsRun {
     return at(server) < workers.size() ? core_of_worker(workers[at(server)]) : nullptr;
   }
   const PsMessage& message(int m) const { return system.messages[at(m)]; }
-  // The least goes first; equals go in the order in which they came.
+  // The lowest value goes first; equal values go in order of arrival.
   int priority(const PsParcel& parcel) const {
     return system.priorities ? message(parcel.message).layer : 0;
   }
@@ -108,7 +111,7 @@ struct PsRun {
 
   const PsSystem& system;
   Executor& executor;
-  std::unique_ptr<PsWatch> watch;   // null = nobody listens
+  std::unique_ptr<PsWatch> watch;   // null = no observer
   std::map<int, SharedCore> cores;  // by worker
 };
 

@@ -1,4 +1,4 @@
-// A server's life, and what becomes of a push (see server.hpp).
+// The loop of a server, and the handling of a push (see server.hpp).
 #include "strategies/parameter_server/server.hpp"
 
 #include <utility>
@@ -117,7 +117,7 @@ void Servers::answer(int m, int worker) {
   wire_.send({Direction::pull, worker, m}, shard.rule->pushes_per_update(worker) == 1);
 }
 
-// Workers that waited for the slowest go first, then those whose push was just applied.
+// Workers that waited for the slowest go first, then workers whose push was just applied.
 void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
   Shard& shard = shards_[at(m)];
   std::erase_if(shard.blocked, [&](int worker) {

@@ -1,5 +1,5 @@
-// The servers: each takes a push, works on it, applies it by the rule and answers all that may pull.
-// Private to the room.
+// The servers: each takes a push, works on it, applies it by the rule and answers all workers that
+// may pull. One object runs all servers of a system. Private to the room.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ class Servers {
 
   // First come, first served. A serial server has one message at a time, its transfer included.
   Program serve(int server);
-  // Pushes that waited under the old rule are an update of their own; nobody waits for what `rule`
-  // does not ask for. Null: nothing changes.
+  // Changes the rule. Pushes that waited under the old rule become an update of their own, and
+  // workers that the new rule does not block go on. Null: nothing changes.
   void change_rule(const PsRule* rule);
 
  private:
-  // A message as its server has it.
+  // The state of a message on its server.
   struct Shard {
     std::unique_ptr<MessageRule> rule;  // the present one
     std::int64_t version = 0;           // updates applied

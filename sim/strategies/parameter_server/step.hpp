@@ -1,5 +1,5 @@
-// The clocks of one worker: what its host has issued and its device done since a step began.
-// Private to the room.
+// The clocks of one worker: issued work of its host and completed work of its device since the step
+// began. Worker and Books read them. Private to the room.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct PsDone {
   double start = 0, end = 0;
 };
 
-// Time in which at least one of something runs.
+// Time in which at least one of several activities runs.
 struct Activity {
   int running = 0;
   double since = 0, seconds = 0;
@@ -31,16 +31,17 @@ struct Activity {
   }
 };
 
-// Seconds that servers on the worker's core took from its compute, at this age of the step without them.
+// Seconds of compute that a worker lost to servers on its core. The age of the step excludes these
+// seconds.
 struct PsLoss {
   double at = 0, seconds = 0;
 };
 
 struct PsStep {
   explicit PsStep(int id) : worker(id) {}
-  // Its vectors keep their memory for the next step.
+  // Starts a step; vectors keep their memory.
   void clear(double now);
-  // Through the segments from ready.size() up to `end`, as a lane of a RankGroup does.
+  // Advances from segment ready.size() to `end`, as a lane of a RankGroup would.
   void walk(const PsSystem& system, std::size_t end);
 
   int worker;
@@ -51,7 +52,7 @@ struct PsStep {
   double device = 0;          // has done it
   double gated = 0;           // of it, without weights to compute with: no part
   std::vector<double> ready;  // end of each segment
-  // Parts for PsWatch; empty = nobody listens.
+  // Parts for PsWatch; empty if there is no observer.
   std::vector<PsDone> done;
   std::vector<PsLoss> losses;
 

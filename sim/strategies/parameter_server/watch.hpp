@@ -1,4 +1,4 @@
-// What an observer is told of workers, messages and servers. Exists only where somebody listens.
+// Reports workers, messages and servers to an observer. Exists only in runs with an observer.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class PsWatch {
   // --- a message on its way: numbered when it leaves, told when it has arrived
   void leaves(PsParcel& parcel);
   void arrives(const PsParcel& parcel, double start, double end);
-  // The rest of it, from buffers on the way.
+  // The rest of the message drains from buffers on the way.
   void drains(const PsParcel& parcel, double start, double end);
   // A server has worked on a push.
   void serves(const PsParcel& push, double start, double end);

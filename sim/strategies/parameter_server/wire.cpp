@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// Pushes of a worker are in one lane, whatever their servers.
+// Pushes of a worker to all servers are in one lane.
 bool has_window(const PsSystem& system, const PsParcel& parcel) {
   return system.credit > 0 && parcel.direction == Direction::push;
 }
@@ -69,8 +69,8 @@ Program Wire::courier(ParcelLane& lane) {
   --lane.couriers;
 }
 
-// What the server's processor does of it counts on its core; of a serial server's answer only what
-// the server waits for.
+// The processor work of a server for the message counts on the server's core. For the answer of a
+// serial server, only the part that the server waits for counts.
 Program Wire::carry(PsParcel parcel) {
   Executor& executor = run_.executor;
   const int id = way(parcel).route(parcel.direction);

@@ -1,5 +1,6 @@
-// The wire: what carries messages between workers and servers. Couriers carry the messages of one
-// lane one after the other. Private to the room.
+// The wire carries messages between workers and servers. Workers and servers send parcels by it and
+// take them from its inboxes. The messages of one lane are carried one after the other. Private to
+// the room.
 #pragma once
 
 #include <deque>
@@ -13,22 +14,23 @@ class Wire {
  public:
   Wire(PsRun& run, Books& books);
 
-  // The message travels when it is its turn in its lane, or when a serial server takes it up;
-  // `first`: before all others that wait for this server.
+  // The message travels when its turn comes in its lane, or when a serial server takes it up.
+  // `first`: ahead of all others that wait for this server.
   void send(PsParcel parcel, bool first = false);
-  // An answer that the worker waits for before it has pushed anything.
+  // The worker waits for this answer although it has pushed nothing yet.
   void expect(const PsParcel& answer) { ++missing_with(answer); }
-  // Until it has arrived; an answer of a serial server: until the server has sent it.
+  // Returns when the parcel has arrived; for an answer of a serial server, when the server has sent
+  // it.
   Program carry(PsParcel parcel);
-  // Parcels that have arrived at a server; for a serial server those that want to be carried.
+  // Parcels that have arrived at a server; for a serial server, parcels that wait to be carried.
   Inbox<PsParcel>& inbox(int server) { return inboxes_[at(server)]; }
 
-  // Messages that the worker pushed, that are not back, and that `segment` of the next step needs;
-  // without PsSystem::pull_overlap segment 0 needs all.
+  // Number of pushed messages that are not back and that `segment` of the next step needs. Without
+  // PsSystem::pull_overlap segment 0 needs all messages.
   int missing(int worker, std::size_t segment) const {
     return returns_[at(worker)].missing[segment];
   }
-  // Rings when none is missing any more for some segment.
+  // Rings when no message is missing for some segment.
   Bell& returned(int worker) { return returns_[at(worker)].bell; }
 
  private:
@@ -40,7 +42,8 @@ class Wire {
 
   Program courier(ParcelLane& lane);
   Program drain(PsParcel parcel);
-  // Pushes leave when the node has reduced them; answers are back when it has gathered them.
+  // Starts the transfer: pushes leave when the node has reduced them; answers are back when it has
+  // gathered them.
   void leave(const PsParcel& parcel, bool first);
   const PsWay& way(const PsParcel& parcel) const;
   PsFlow flow(const PsParcel& parcel) const;

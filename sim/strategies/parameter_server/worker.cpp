@@ -1,5 +1,5 @@
-// A worker's life: compute, push what is ready, wait for the weights, go on. And a whole run: its
-// workers, servers and all that changes links.
+// The loop of a worker: compute, push ready messages, wait for the weights, continue. And a whole
+// run: its workers, servers and all that changes links.
 #include <algorithm>
 #include <set>
 
@@ -91,8 +91,8 @@ void Worker::begin_step() {
   if (core_) core_->compute(true, run_.executor.now());
 }
 
-// With the weights for a gate's layers, up to the next one. What the device waited for them was
-// booked when the last of them arrived, which is now.
+// Continues with the weights of a gate's layers, up to the next gate. The wait for these weights
+// was booked when the last of them arrived, which is at this moment.
 void Worker::go_on(std::size_t gate) {
   PsStep& step = book_.step;
   step.host = std::max(step.host, run_.executor.now() - step.started);
@@ -131,7 +131,7 @@ void Worker::end_step() {
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
-// Sets each link's capacity to what sending neighbours leave of it.
+// Sets each link's capacity to the remainder beside sending neighbours.
 void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
   for (const int link : links) {
     run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));

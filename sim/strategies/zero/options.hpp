@@ -1,5 +1,5 @@
-// What a user can say about ZeRO stages 1 and 2 in a scenario file. Semantics: docs/strategies.md and
-// the facts cited at each field.
+// Options of ZeRO stages 1 and 2 in a scenario file. Parsers, strategies and schema use the
+// visitors below. Semantics: docs/strategies.md and the facts cited at each field.
 #pragma once
 
 #include <array>

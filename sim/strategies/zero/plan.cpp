@@ -43,7 +43,7 @@ class Pricing {
           network_.collective(groups.shard, Collective::all_gather, bucket.elements * element));
       return priced;
     }
-    // Owners broadcast what they updated, one tensor after the other.
+    // Owners broadcast the tensors that they updated, one after the other.
     for (const int tensor : bucket.tensors) {
       const double bytes = layout_.tensors[static_cast<std::size_t>(tensor)].elements * element;
       priced.gather.push_back(network_.collective(groups.shard, Collective::broadcast, bytes));
@@ -67,7 +67,7 @@ class Pricing {
   const ZeroLayout& layout_;
 };
 
-// Where backward is cut, and what is copied there.
+// The cuts of backward, and the copies at each cut.
 std::vector<ZeroCut> cuts_of(const Job& job, const ZeroLayout& layout,
                              std::vector<HookedUnit>& units) {
   std::vector<ZeroCut> cuts;
@@ -99,8 +99,8 @@ int first_use(const Bucket& bucket, const std::vector<GradientTensor>& tensors) 
   return first;
 }
 
-// Marks those of the tensors that the rank with the most elements gets: the largest tensor goes first, to the rank with the
-// fewest elements so far (ZeroRedundancyOptimizer's _partition_parameters).
+// Marks the tensors of the rank with the most elements: the largest tensor goes first, to the rank
+// with the fewest elements so far (ZeroRedundancyOptimizer's _partition_parameters).
 void mark_fullest_rank(const std::vector<GradientTensor>& tensors, bool experts, int ranks,
                        std::vector<bool>& marked) {
   const auto elements = [&](std::size_t tensor) { return tensors[tensor].elements; };

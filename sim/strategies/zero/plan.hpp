@@ -1,5 +1,6 @@
-// What ZeRO will do in one step of a job, before time runs: the buckets, what they cost, and where
-// they are reduced and collected. Numbers in brackets: facts of docs/strategies.md.
+// The plan of one ZeRO step, made before the simulation: the buckets, their prices, and the points
+// at which they are reduced and collected. The hooks of zero.cpp carry it out. Numbers in brackets:
+// facts of docs/strategies.md.
 #pragma once
 
 #include <vector>
@@ -18,12 +19,12 @@ struct ZeroLayout {
   std::vector<GradientTensor> tensors;
   std::vector<Bucket> buckets;  // in the order of backward; none where no gradient moves
 
-  // The all-reduce leaves every rank all gradients.
+  // The alternative, an all-reduce, leaves all gradients on every rank.
   bool scatters() const { return options.reduction == GradientReduction::reduce_scatter; }
   const ShardGroups& groups_of(const Bucket& bucket) const {
     return bucket.expert ? expert_groups : groups;
   }
-  // Whether a tensor's state lies with one rank.
+  // Whether the whole state of a tensor lies on one rank.
   bool keeps_tensors_whole() const {
     return !scatters() && options.partition != StatePartition::elements;
   }
@@ -31,22 +32,23 @@ struct ZeroLayout {
   bool moves_gradients() const {
     return groups.ranks * groups.replicas > 1 || offloaded_share() > 0;
   }
-  // Of a rank's parameters, updated by the host.
+  // The share of a rank's parameters that the host updates.
   double offloaded_share() const {
     return options.offload.is_used() ? options.offload.fraction : 0;
   }
-  // Mean part of the trainable parameters, or of the experts', that one rank updates.
+  // The mean share of the trainable parameters, or of the experts', that one rank updates.
   double share(bool expert = false) const {
     return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
   }
-  // The tensors that the rank with the most of them updates; empty where each rank updates a part of all.
+  // Tensors of the rank that updates most tensors; empty if each rank updates a part of every
+  // tensor.
   std::vector<bool> whole_tensors() const;
-  // The parameters that the rank with the most of them updates, on its device or host: one piece of every tensor
-  // that it touches.
+  // Parameters of the rank that updates most, on its device or host: one piece of every tensor that
+  // it touches.
   TensorShare updated() const;
 };
 
-// Throws ConfigError when shard_group does not fit the ranks or the nodes.
+// Throws ConfigError if shard_group does not fit the ranks or the nodes.
 ZeroLayout zero_layout(const Job& job, const ZeroOptions& options);
 
 struct ZeroBucket {
@@ -57,7 +59,7 @@ struct ZeroBucket {
   bool expert = false;
 };
 
-// What follows a run of backward layers that fills buckets.
+// The actions after a run of backward layers that fills buckets.
 struct ZeroCut {
   QueuedWork copies;  // gradients into their buckets
   std::vector<int> buckets;
@@ -67,8 +69,8 @@ struct ZeroPlan {
   ZeroLayout layout;
   std::vector<ZeroBucket> buckets;
   std::vector<ZeroCut> cuts;
-  // Units: the buckets, then the cuts. By whether it is the step's first micro-batch, and whether
-  // gradients are reduced in it.
+  // Units: the buckets, then the cuts. Indexed by whether it is the step's first micro-batch, and
+  // by whether gradients are reduced in it.
   Passes passes[2][2];
   QueuedWork add_shard;        // stage 2: a later micro-batch's shard to what is there
   bool shards_return = false;  // stage 2: ... for which it comes back from the host

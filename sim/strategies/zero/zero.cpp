@@ -24,7 +24,7 @@ class ZeroHooks final : public TrainingHooks {
         plan_(zero_plan(context, replica_, layout_)),
         shards_(shards_of(context, layout_.groups)),
         replicas_(replicas_of(context, layout_.groups)),
-        // An all-reduce is of all ranks, whatever the groups are.
+        // An all-reduce spans all ranks, for any groups.
         reducers_(layout_.scatters() || !layout_.groups.hybrid()
                       ? shards_
                       : context.stage.communicator("gradients", gradient_ranks(context.job.mesh))),
@@ -40,7 +40,7 @@ class ZeroHooks final : public TrainingHooks {
   void begin_forward(const MicroBatch& batch) override { batch_ = batch; }
   void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
-  // What the others updated must be there before it is computed with.
+  // Parameters that other ranks updated must have arrived before the unit computes.
   Program pre_forward(int bucket) override {
     ranks_.wait(collected_[static_cast<std::size_t>(bucket)]);
     co_return;
@@ -65,7 +65,7 @@ class ZeroHooks final : public TrainingHooks {
     if (!batch_.first) context_.copies(plan_.add_shard, "add to shards");
   }
 
-  // Every rank has the norm of its shard only, and found_inf of it.
+  // Every rank has only the norm of its shard, and the shard's found_inf.
   void reduce_scalar() override {
     if (plan_.scalar.seconds <= 0) return;
     ranks_.wait(context_.collective(shards_, plan_.scalar, ranks_.record()));

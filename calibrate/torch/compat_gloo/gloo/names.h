@@ -1,6 +1,6 @@
 // Stand-ins for Gloo's headers, which PyTorch's wheels leave out although ProcessGroupGloo.hpp
-// includes them. LibTorch 2 has Gloo inside; we only hold pointers to these classes and hand them on,
-// so names are enough. Never call anything here: the layouts are not Gloo's. LibTorch 1.13 does
+// includes them. LibTorch 2 has Gloo inside; we only hold pointers to these classes and hand them
+// on, so names are enough. Never call anything here: the layouts are not Gloo's. LibTorch 1.13 does
 // not see this folder.
 #pragma once
 

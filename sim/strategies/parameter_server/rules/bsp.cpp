@@ -1,8 +1,8 @@
 // Bulk-synchronous: one update from the pushes of all ranks, which wait for it (facts 68, 83). With
 // backup workers (Chen et al. 2016; fact 87) an update takes the first pushes that were computed on
 // the present weights; later ones are dropped, and answered with the new weights. With participants
-// each update has workers of its own (federated averaging: McMahan et al. 2017, algorithm 1), more of
-// them than it waits for where there are backups (Bonawitz et al. 2019, section 2.2).
+// each update has workers of its own (federated averaging: McMahan et al. 2017, algorithm 1). With
+// backups, these are more workers than the update waits for (Bonawitz et al. 2019, section 2.2).
 #include "results/participants.hpp"
 #include "strategies/parameter_server/rules/rule.hpp"
 

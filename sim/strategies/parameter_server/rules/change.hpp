@@ -1,4 +1,5 @@
-// Changes of the rule during a run: phases (Sync-Switch) and a controller of the pace.
+// Changes of the rule during a run: phases (Sync-Switch) and a controller of the pace. Used by the
+// run; rules themselves are in rule.hpp.
 #pragma once
 
 #include <deque>
@@ -15,9 +16,10 @@ class WorkerPace {
  public:
   WorkerPace(std::size_t workers, int window) : window_(window), latest_(workers) {}
 
-  // A step, and what of it was communication.
+  // Adds a step and its seconds of communication.
   void add(int worker, double seconds, double communication);
-  // The largest mean over their median, the lower one of two. 1 until every worker has done so many steps.
+  // The largest mean over their median, the lower one of two. 1 until every worker has done so many
+  // steps.
   double slowest_over_median() const;
   // Over all workers together. 0 until every worker has done so many steps.
   double communication_share() const;
@@ -40,8 +42,8 @@ class RuleChanges {
  public:
   explicit RuleChanges(const PsSystem& system);
 
-  // The rule that begins when so many steps of the run are over, or when a worker ends a step of so
-  // many seconds that waited for nobody, some of them communication. Null: the present one stays.
+  // The rule that begins after so many steps of the run, or after a worker's step of so many
+  // seconds without waits, `communication` of them transfers. Null: the rule stays.
   const PsRule* after(int steps);
   const PsRule* after_step(int worker, double seconds, double communication, double now);
 

@@ -1,5 +1,5 @@
-// n-softsync (Zhang et al. 2016; fact 84): an update from every floor(ranks / n) pushes; a worker
-// that has pushed pulls at once and waits for nobody.
+// n-softsync (Zhang et al. 2016; fact 84): an update from every floor(ranks / n) pushes. A worker
+// pulls directly after its push and waits for no other.
 #include <algorithm>
 
 #include "strategies/parameter_server/rules/rule.hpp"

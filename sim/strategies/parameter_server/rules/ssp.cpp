@@ -1,7 +1,7 @@
 // Stale-synchronous (Ho et al. 2013; fact 83): each push is an update, and a worker is at most
 // `bound` clocks ahead of the slowest. A worker's clock is the number of its pushes that have been
-// applied. Dynamic (DSSP, Zhao et al. 2019): the fastest worker goes further, up to `highest`, where
-// that saves waiting.
+// applied. Dynamic (DSSP, Zhao et al. 2019): the fastest worker goes further, up to `highest`,
+// where that saves waiting.
 #include <algorithm>
 #include <cmath>
 #include <limits>

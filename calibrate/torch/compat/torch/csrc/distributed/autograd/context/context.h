@@ -1,6 +1,6 @@
 // Stand-in for a header that Debian's libtorch-dev 1.13 does not ship although c10d/reducer.hpp
-// includes it. DDP needs these names only to compile; distributed autograd (RPC) is not used. On the
-// include path only where the real header is missing.
+// includes it. DDP needs these names only to compile; distributed autograd (RPC) is not used. On
+// the include path only where the real header is missing.
 #pragma once
 
 #include <ATen/ATen.h>
