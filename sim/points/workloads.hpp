@@ -49,12 +49,12 @@ class Workloads {
 
  private:
   // Everything that a workload follows from. Files by their object, which is kept alive here.
-  using Key =
-      std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
-                 std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision, bool,
-                 bool, Precision, std::vector<std::int64_t>, std::int64_t, std::int64_t, std::int64_t,
-                 std::map<std::string, std::int64_t>, bool, bool, bool, Recompute, std::string,
-                 std::string, bool, Compile, bool, bool, std::int64_t, LowPrecisionRecipe, bool>;
+  using Key = std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
+                         std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
+                         bool, bool, Precision, std::vector<std::int64_t>, std::int64_t,
+                         std::int64_t, std::int64_t, std::map<std::string, std::int64_t>, bool,
+                         bool, bool, Recompute, std::string, std::string, bool, Compile, bool, bool,
+                         std::int64_t, LowPrecisionRecipe, bool>;
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 
