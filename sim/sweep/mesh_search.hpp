@@ -14,9 +14,8 @@ struct JudgedMeshes {
 };
 
 // `plain`: judged candidates without a mesh. A mesh is not simulated if its bound shows that it
-// cannot be 1 % faster than the best candidate without a mesh, and than the best mesh on as many
-// GPUs of the same platform. With --by memory, it is not simulated if it certainly needs more
-// memory.
+// cannot be 1 % faster than the best candidate, with or without a mesh, on as many GPUs of the same
+// platform. With --by memory, it is not simulated if it certainly needs more memory.
 JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
                           const std::vector<Candidate>& plain,
                           const std::vector<Judgement>& plain_judged,

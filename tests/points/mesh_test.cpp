@@ -47,8 +47,8 @@ TEST(Mesh, SharesTheModelsArithmetic) {
   }
 }
 
-// Fewer GPUs than one replica needs have one number as advice, and the same misfit of all
-// strategies is told once.
+// Too few GPUs for a replica give one number as advice, and a common misfit of all strategies is
+// reported once.
 TEST(Mesh, AMisfitIsToldOnceWithWhatFits) {
   const std::string few = refusal([] {
     points_of("gpus: 8\nparallel: {tensor: 4, pipeline: 4}\nstrategies: [ddp, fsdp, zero]\n");

@@ -57,7 +57,7 @@ TEST(Predict, FiguresFollowTheFormulas) {
   EXPECT_NEAR(flops, 16 * 3 * 2 * 1.814e9, 0.05 * flops);  // ResNet-18: 1.814 GMAC
 }
 
-// Six steps are simulated after the first; those that follow go on like the latest of them.
+// Six steps are simulated after the first; later steps are like the latest of them.
 TEST(Predict, ABeginningCountsOnce) {
   StrategyResult r = made_up_result();
   r.later_step_seconds = 0.1;
@@ -250,7 +250,7 @@ TEST(Predict, WhatDoesNotFitHasNoPrice) {
   EXPECT_GT(p.total_seconds, 0);  // what it would be
 }
 
-// Every simulated step is counted, also those that led to the steady state.
+// Every simulated step is counted, also the steps before the steady state.
 TEST(Predict, SimulatedStepsAreAllThatWereSimulated) {
   const auto points =
       expand(scenario_of("gpus: 8\nsimulation: {steps: 50}\n"

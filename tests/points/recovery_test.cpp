@@ -57,7 +57,7 @@ TEST(Recovery, WhatCannotBeIsRefusedWithItsPlace) {
   }
 }
 
-// 8 of 32 ranks on each host copy their share, each over its own link; all of them through the
+// 8 of 32 ranks on each host copy their share, each over its own link, and together through the
 // memory.
 TEST(Recovery, AStagedCheckpointStallsForTheCopyOfARanksState) {
   const std::string staged = sharded + "faults: {}\ncheckpoint: {every: 1 h, write: staged}\n";

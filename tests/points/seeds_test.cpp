@@ -1,4 +1,4 @@
-// Are several seeds told as the mean of runs with each, and its interval?
+// Are several seeds reported as the mean of the runs with each, and its interval?
 #include <cmath>
 
 #include "questions/run.hpp"
@@ -34,7 +34,7 @@ TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
   }
   EXPECT_EQ(p.over_seeds->seeds, 4);
   EXPECT_NE(steps[0], steps[1]);
-  // The figures of the point are those of all seeds.
+  // The figures of the point are means over all seeds.
   EXPECT_NEAR(p.step_seconds, mean(steps), 1e-12);
   EXPECT_NEAR(total_seconds(p.split), mean(steps), 1e-12);
   EXPECT_NEAR(p.total_seconds, mean(totals), 1e-9 * mean(totals));

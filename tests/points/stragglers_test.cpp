@@ -170,7 +170,7 @@ TEST(Stragglers, ALinkMayBecomeSlowLater) {
   }
 }
 
-// An A100's layers on a V100 take as much longer as the V100's own platform says of its step.
+// The slow-down of an A100's layers on a V100 is the V100's own slow-down of the step.
 TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
   const std::string job = "gpus: 16\nmodel: resnet50\nbatch: {per_gpu: 64}\nprecision: amp-fp16\n";
   const std::string other = "stragglers: {per_rank: 0, other_devices: [{device: ";
@@ -202,8 +202,8 @@ TEST(Stragglers, OtherDevicesAreOfTheInputs) {
   EXPECT_GT(summarise_point(scenario, points[1], results[1]).mfu, 0);
 }
 
-// Where all nodes have the other device, each piece of work takes what it takes on a platform with
-// that device: products, copies and updates by factors of their own.
+// If all nodes have the other device, each piece of work takes as long as on a platform with that
+// device: products, copies and updates have factors of their own.
 TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
   const std::string v100_nodes =
       test_folder().write("v100-nodes.yaml", "base: dgx-a100-80gb\ndevice: v100-sxm2-32gb\n");
@@ -215,7 +215,7 @@ TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
     return simulate({expand(scenario).at(0)}).at(0).split;
   };
   const StepSplit v100 = split("platform: " + v100_nodes + "\n"), a100 = split("");
-  // Not by one factor: this net's products gain less from an A100 than what streams through memory.
+  // There is not one factor: this net's products gain less from an A100 than its memory-bound work.
   EXPECT_LT(1.1 * v100.forward / a100.forward, v100.optimizer / a100.optimizer);
   for (const std::string strategy :
        {"ddp: {gradient_as_bucket_view: false}", "fsdp", "local_sgd: {every: 2}",
@@ -254,7 +254,7 @@ TEST(Stragglers, EachNodeHasItsOwnDevice) {
   EXPECT_GT(both[2], both[0]);
 }
 
-// All ranks of a node are what the node is, and one of them holds up the others of its node.
+// All ranks of a node have the node's device, and one of them delays the others of its node.
 TEST(Stragglers, RanksOfOneNodeMayDiffer) {
   const std::string job = "gpus: 8\nmodel: resnet50\nbatch: {per_gpu: 64}\nprecision: amp-fp16\n";
   const auto step = [&](const std::string& who) {

@@ -127,7 +127,7 @@ double seconds_per_sample(const Point& point) {
   return mean(result.step_seconds) / result.samples_per_step;
 }
 
-// How many changes were advised, each of which gains what it must and fits.
+// Returns the number of advised changes; each must gain its predicted time and fit.
 int expect_that_all_help(const Scenario& scenario) {
   int advised = 0;
   for (const Prediction& p : run_scenario(scenario).predictions) {
@@ -155,7 +155,7 @@ std::string advice_to(const std::string& scenario) {
   return advice_of(run_scenario(scenario_of(scenario)).predictions.front());
 }
 
-// Sharding gathers and reduces in every micro-batch: more of them save nothing.
+// Sharding gathers and reduces in every micro-batch, so more micro-batches save nothing.
 TEST(Advice, ShardsAreNotToldToAccumulate) {
   const std::string advice = advice_to(
       "model: qwen2.5-0.5b\ninput: {sequence: 512}\nbatch: {micro: 1, accumulation: 2}\n"
@@ -163,7 +163,7 @@ TEST(Advice, ShardsAreNotToldToAccumulate) {
   EXPECT_EQ(advice, "a larger batch per GPU or faster PCIe would help");
 }
 
-// 90 % of the step is compute, and the step is exactly what the loader needs for its batch.
+// 90 % of the step is compute, and the step takes exactly the loader's time for its batch.
 TEST(Advice, AFasterGpuIsNoHelpWhereTheLoaderSetsThePace) {
   const std::string advice = advice_to(
       "model: convnext_tiny\nbatch: {micro: 128, accumulation: 4}\nprecision: amp-fp16\n"
@@ -187,7 +187,7 @@ TEST(Advice, OnlyWhatIsPossible) {
   const std::string images = "model: resnet50\nprecision: amp-fp16\nbatch: {micro: 64}\n";
   EXPECT_THAT(advice_to(images), HasSubstr("channels_last"));
   EXPECT_THAT(advice_to(images + "memory_format: channels_last\n"), Not(HasSubstr("channels_")));
-  // 25 GbE between two nodes is what limits; twice the batch fits the one time only.
+  // The bottleneck is 25 GbE between two nodes; twice the batch fits in one case only.
   const std::string slow =
       "model: resnet50\nplatform: dgx-a100-80gb-25gbe\ngpus: 16\nprecision: fp32\n";
   EXPECT_THAT(advice_to(slow + "batch: {micro: 8}\n"), HasSubstr("a larger batch per GPU"));

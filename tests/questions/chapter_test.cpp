@@ -168,7 +168,7 @@ TEST(Chapter, ATimelineIsTheStepOfTheRecord) {
       }
       EXPECT_LE(before, timeline.seconds + 1e-9) << one.name;  // rounded
     }
-    // The compute stream is busy or says why not, all the time.
+    // At every time the compute stream is busy or has a cause of its wait.
     double covered = 0;
     for (const TimelineSlice& slice : lane(timeline, "compute").slices) {
       covered += slice.end - slice.start;

@@ -35,7 +35,8 @@ TEST(Compare, PartsAddUpToTheDifferenceAndIntervalsHoldTheRatio) {
   }
 }
 
-// A device whose speed is known badly is as badly known for both: what is left are two runs.
+// A device with uncertain speed is equally uncertain for both, so only the error of two runs is
+// left.
 TEST(Compare, WhatBothAreOffByInCommonCancels) {
   const StepError far{.work = 0.3, .network = 0.1, .scaling = 0.08, .servers = 0, .draws = 0};
   const double runs = std::sqrt(2) * 0.05;

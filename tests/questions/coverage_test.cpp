@@ -44,7 +44,7 @@ TEST(Coverage, EachSourceOfParameterServersCountsOnce) {
   // A source that the other parts explain counts as one without error.
   rows[0].step_error.work = 0.6;
   EXPECT_NEAR(error_law(rows).servers, std::sqrt(0.04 / 2), 1e-12);
-  // Half of the costs were measured: what is left of the error stands for twice as much.
+  // Half of the costs were measured, so the error of the other half counts twice.
   rows.erase(rows.begin());
   for (ValidationRow& r : rows) r.step_error.servers /= 2;
   EXPECT_NEAR(error_law(rows).servers, 0.4, 1e-12);

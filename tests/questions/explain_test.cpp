@@ -249,7 +249,7 @@ TEST(Explain, AMeasuredHostExplainsItselfToo) {
   ASSERT_GT(modelled.predictions[0].split.host_bound, 0.5 * modelled.predictions[0].step_seconds);
   const Explained measured = explained(text + "profile: " + fully_measured(modelled) + "\n");
   EXPECT_GT(sensitivity_map(measured, 0)["host dispatch time +10 %"], 0.05);
-  // A framework that says its own dispatch time is no exception.
+  // A framework with a dispatch time of its own is no exception.
   const Explained own = explained(text + "framework: {operator_seconds: 40 us}\n");
   EXPECT_GT(sensitivity_map(own, 0)["host dispatch time +10 %"], 0.05);
   const Explained megatron = explained(text + "framework: {name: megatron}\n");

@@ -1,4 +1,4 @@
-// When something does not fit: does what is suggested really fit, and cost what was said?
+// Does a suggestion for a scenario that does not fit really fit, at the stated cost?
 #include "questions/fitting.hpp"
 
 #include <regex>
@@ -114,8 +114,8 @@ TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   EXPECT_THAT(plain.bottleneck, HasSubstr(larger));
 }
 
-// A job is what it says: the point with the changes that its words name fits, has that batch, and
-// takes that step at that price.
+// The point with the suggested changes fits, has the stated batch, and takes the stated step at the
+// stated price.
 void expect_true(const FittingJob& job, const Scenario& s) {
   const ResultRecord again = run_scenario(as_suggested(s, fitting_text(job)));
   ASSERT_EQ(again.predictions.size(), 1U);

@@ -1,4 +1,4 @@
-// Is a prediction that contradicts itself found out, whatever is wrong with it?
+// Is every kind of contradictory prediction detected?
 #include <gmock/gmock.h>
 
 #include <functional>

@@ -64,7 +64,7 @@ TEST(Target, HasNoIntervalWhereSomeSeedsMissIt) {
                           "-", "$0.38", "-"));
 }
 
-// The first evaluation says that it was reached, and not when.
+// The first evaluation shows that the target was reached, but not when.
 TEST(Target, ThatIsReachedBeforeTheFirstEvaluationHasABound) {
   AccuracyCurve late = line(4);
   late.erase(late.begin());

@@ -107,7 +107,7 @@ TEST(Render, JsonOfWhatIsNoNumberOrNoUtf8IsStillJson) {
   EXPECT_TRUE(document["predictions"][0]["mfu"].is_null());
 }
 
-// Splits one CSV line the way RFC 4180 says.
+// Splits one CSV line by RFC 4180.
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> list(1);
   bool quoted = false;
@@ -216,7 +216,7 @@ TEST(Render, AnEmptyRecordRendersEverywhere) {
   EXPECT_THAT(render_csv(record), testing::StartsWith("scenario,model,"));
 }
 
-// A real asynchronous run says the mean of its steps, others the median.
+// A real asynchronous run reports the mean of its steps, others the median.
 TEST(RealRun, IsComparedWithTheSameFigureOfThePrediction) {
   Prediction prediction;
   prediction.step_seconds = 2;

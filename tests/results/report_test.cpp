@@ -95,7 +95,7 @@ TEST(Report, LoadsNothingAndRunsNothingOfTheUsers) {
   }
 }
 
-// A page without scripts says in words and tables what `run` prints.
+// A page without scripts contains the output of `run` in words and tables.
 TEST(Report, IsReadableWithoutScripts) {
   ReportChapter chapter;
   chapter.record = sample_record();

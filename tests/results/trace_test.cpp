@@ -1,5 +1,5 @@
-// Are traces written as they are, compressed where the name says so, and refused where they cannot
-// be?
+// Are traces written unchanged, compressed if the name ends so, and refused if they cannot be
+// written?
 #include "results/trace.hpp"
 
 #include <gtest/gtest.h>

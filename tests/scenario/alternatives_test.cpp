@@ -109,7 +109,7 @@ TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
               testing::Not(testing::ContainsRegex("arget (first|most)|the target")));
 }
 
-// A list of one asks what the value alone asks.
+// A list of one value is equal to the value alone.
 TEST(Alternatives, AListOfOneIsTheValueAlone) {
   const auto alone = read_alternatives_text(
       rest + "model: resnet18\nplatform: g5.12xlarge\nprecision: amp-fp16\n", "test.yaml");

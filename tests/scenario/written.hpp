@@ -13,8 +13,8 @@ namespace lockstep {
 struct Written {
   std::string name;  // what a fault is reported of
   double step = 0;   // seconds; parts of it are compared with it
-  // Asynchronous workers: the first step and memory are certain; what follows may differ on a
-  // processor that rounds a logarithm otherwise.
+  // Asynchronous workers: only the first step and memory are certain; later figures may differ on a
+  // processor that rounds logarithms differently.
   bool chaotic = false;
   std::vector<std::pair<std::string, double>> figures;  // by the columns' names
 };

@@ -235,9 +235,9 @@ TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
   }
 }
 
-// Two workers whose messages keep the server busy. A quarter of 16 MB is in buffers when it takes
-// the next push; by the largest size it would be 0.5 MB. Servers that do other things meanwhile
-// gain nothing.
+// Two workers keep the server busy with their messages. A quarter of 16 MB is in buffers when it
+// takes the next push; by the largest size it would be 0.5 MB. Servers that do other things
+// meanwhile gain nothing.
 TEST(ServerOnCpu, IsFreeByWhatBuffersHoldOfAMessageOfThatSize) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;

@@ -380,7 +380,7 @@ TEST(Ddp, WaitsForTheSlowestRank) {
   EXPECT_EQ(simulate(job, DdpOptions{}).step, slow.step);
 }
 
-// T = f C + all-reduce: the slow rank waits for nobody, the others for (f - 1) C.
+// T = f C + all-reduce: the slow rank never waits, and the others wait (f - 1) C.
 TEST(Ddp, OthersWaitForOneSlowRankByWhatItTakesLonger) {
   Job job = toy_job(4, 1e6, 8, free_copies());
   job.simulation.engine = Engine::loop;

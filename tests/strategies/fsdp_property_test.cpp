@@ -148,7 +148,7 @@ RC_GTEST_PROP(FsdpLaws, OneGpuCommunicatesNothing, ()) {
   RC_ASSERT(o.traffic == 0);
 }
 
-// Zero-cost kernels: what is exposed are collectives (latency included) and nothing else.
+// With zero-cost kernels only collectives (latency included) are exposed.
 RC_GTEST_PROP(FsdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   Toy toy = random_toy();
   toy.costs.stream_seconds = 0;

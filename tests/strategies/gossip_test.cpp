@@ -147,7 +147,7 @@ TEST(Gossip, OnASlowNetworkItBeatsAServer) {
   EXPECT_LT(step(on(RingGraph{})), 0.2 * step(ParameterServerOptions{}));
 }
 
-// A rank begins an exchange when those beside it are there, and waits for nobody else.
+// A rank begins an exchange when its neighbours are ready, and waits for no other.
 TEST(Gossip, ARankWaitsForItsNeighboursOnly) {
   Job job = toy_job();
   job.stragglers.per_step = Lognormal{0.3};
@@ -216,7 +216,7 @@ TEST(Gossip, PairsDoNotWaitForASlowNetwork) {
   const double steps = std::floor(exchange / alone) + 1;  // from one average to the next
   EXPECT_LT(relative(simulate(job, on(PairsGraph{})).step, alone + average / steps), 1e-3);
   EXPECT_NEAR(models(job, on(PairsGraph{}), LinkClass::nic), 2 / steps, 0.01);
-  // Without overlap who asks waits, and who answers does not.
+  // Without overlap the rank that asks waits, and the rank that answers does not.
   const double asks = exchange + alone + average, answers = alone / (1 - average / asks);
   EXPECT_LT(relative(simulate(job, on(PairsGraph{}, false)).step, 2 / (1 / asks + 1 / answers)),
             0.01);

@@ -36,7 +36,7 @@ double all_reduce_seconds(const Job& job, double bytes = parameters) {
   return 70e-6 + cost.seconds();
 }
 
-// Rounds are whole in what is reported, whether they repeat soon enough or not.
+// Reports cover whole rounds, whether they repeat soon enough or not.
 TEST(LocalSgd, TakesItsShareOfAnAllReduceInEachStep) {
   const Job job = toy_job();
   const double average = copies + all_reduce_seconds(job);
@@ -132,8 +132,8 @@ TEST(LocalSgd, GoesAtThePaceOfAFixedSlowRank) {
   EXPECT_GT(result.split.waiting, 0.4 * local);
 }
 
-// Between averagings ranks drift apart: a round takes as long as the rank whose steps of that round
-// are slowest together, not as long as the slowest of each step.
+// Between averagings ranks drift apart. A round takes as long as the rank with the largest sum of
+// its steps, not as long as the slowest rank of each step.
 TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
   Job job = toy_job();
   job.simulation.steps = 40;

@@ -159,7 +159,7 @@ TEST(MeshLaws, AHairsDifferenceMovesNothing) {
   }
 }
 
-// Ranks that are simulated one by one do what one that stands for all of them does.
+// Ranks that are simulated one by one behave like one lane that represents all of them.
 TEST(MeshLaws, OneLaneIsAsManyAsThereAreRanks) {
   for (const StrategyOptions& options : strategies()) {
     Job job = pipeline_job(PipelineSchedule::zb1p, {4, 1, 8, 0}, 2, 2);

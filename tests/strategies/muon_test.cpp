@@ -1,4 +1,4 @@
-// Muon needs whole matrices: who has them pays for them, who has not refuses.
+// Muon needs whole matrices: strategies with whole matrices pay for it, others refuse it.
 #include <gmock/gmock.h>
 
 #include "costs/roofline_costs.hpp"

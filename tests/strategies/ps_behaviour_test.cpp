@@ -220,7 +220,7 @@ TEST(SteadyState, StopsEarlyAndSaysSo) {
   EXPECT_NEAR(mean_step(stopped) / mean_step(whole), 1, 1e-9);
 }
 
-// A worker that quickens for nine steps: what led to the steady state is no part of it.
+// A worker gets faster for nine steps; steps before the steady state are left out.
 TEST(SteadyState, ReportsNothingOfTheApproach) {
   ToySystem toy;
   toy.workers = 2;
@@ -260,7 +260,7 @@ TEST(WorkerSteps, SayWhoDidThem) {
   const PsTrace equal = run_parameter_server(make_system(toy));
   ASSERT_EQ(equal.worker_steps.size(), 1U);
   EXPECT_EQ(equal.worker_steps.begin()->second, toy.workers);
-  // One of four workers is ten times slower, and does a tenth of what another one does.
+  // One of four workers is ten times slower, and makes a tenth of the steps of another.
   const PsTrace uneven = with_slow_worker(toy, 10);
   std::int64_t steps = 0, workers = 0;
   for (const auto& [made, by] : uneven.worker_steps) {

@@ -84,7 +84,7 @@ TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
   }
 }
 
-// Everybody waits for the server, which nobody disturbs.
+// All workers wait for the server, so its core is free for it.
 TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
   ToySystem toy;
   toy.update = 5e-3;
@@ -94,8 +94,8 @@ TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
   EXPECT_EQ(run_parameter_server(system).step_ends, apart.step_ends);
 }
 
-// Messages between a server and the worker on its core take as long as was measured on one core,
-// those of the others as ever.
+// Messages between a server and the worker on its core take the measured time of one core; other
+// messages are unchanged.
 TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
   ToySystem toy;
   toy.workers = 2;

@@ -1,4 +1,4 @@
-// Servers on hosts with and without GPUs (BytePS): does an exchange take what its optimum says?
+// Servers on hosts with and without GPUs (BytePS): does an exchange reach its optimum?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

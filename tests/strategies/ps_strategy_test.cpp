@@ -136,7 +136,7 @@ TEST(ParameterServerJob, TrunksAreShared) {
   EXPECT_EQ(busy_of(result, "uplink"), 0);
 }
 
-// A degraded uplink of one leaf: only what leaves or enters it is slow.
+// A degraded uplink of one leaf: only traffic of this leaf is slow.
 TEST(ParameterServerJob, OneUplinkMayBeSlow) {
   Job job = toy_job(6, 1);
   job.machine.fabric.nodes_per_leaf = 2;

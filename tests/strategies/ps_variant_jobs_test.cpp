@@ -26,7 +26,7 @@ double server_update(const Job& job) {
 }
 constexpr double compute = 30.1e-3;  // with the host's start
 
-// One worker, so that nobody waits: every part is its formula.
+// One worker, so there are no waits, and every part is its formula.
 StrategyResult alone(const ParameterServerOptions& options) {
   Job job = toy_job(1);
   job.simulation.steps = 40;

@@ -16,7 +16,7 @@ namespace {
 constexpr double exact = 1e-9;
 const PsRule async_rule = asynchronous();
 
-// Transfers and updates take nothing: what is left is the rule.
+// Transfers and updates take no time, so only the rule has an effect.
 ToySystem pure(int workers, PsRule rule) {
   ToySystem toy;
   toy.workers = workers;
@@ -418,8 +418,7 @@ TEST(PullOverlap, WithPrioritiesForwardBeginsWhileTheBackLayersTravel) {
   EXPECT_NEAR(step_times(run_parameter_server(system)).back(), 0.090 + 0.020, exact);
 }
 
-// Messages that are ready at the same moment: the last one of them goes first if it is the most
-// urgent.
+// Among messages that are ready at the same moment, the last goes first if it is the most urgent.
 TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
   PsSystem system = two_layers(3);
   for (PsMessage& message : system.messages) message.segment = 3;
