@@ -90,12 +90,7 @@ class LivenessFinder {
   LivenessFinder(const TrainingStep& step, bool host) : step_(step), host_(host) {
     find_segments(step, result_);
     find_gradients(step, result_);
-    int most = -1;
-    for (const Layer& layer : step.layers) {
-      most = std::max(most, layer.output_storage);
-      for (const SavedTensor& saved : layer.saved) most = std::max(most, saved.storage);
-    }
-    storages_.resize(static_cast<std::size_t>(most + 1));
+    storages_.resize(static_cast<std::size_t>(storage_count(step)));
   }
 
   Liveness find() {

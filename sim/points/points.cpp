@@ -20,8 +20,8 @@ namespace lockstep {
 
 namespace {
 
-// Of the model on a mean GPU. The step is that of the GPU whose experts get most tokens, or have places that
-// nobody fills.
+// The model's FLOPs on a mean GPU. The step is that of the GPU whose experts get most tokens, or have
+// empty places.
 double needed_flops(const TrainingStep& step, const ParallelOptions& parallel) {
   double flops = step.forward_flops + step.backward_flops;
   for (const Layer& layer : step.layers) {

@@ -99,6 +99,15 @@ void count_model(TrainingStep& step) {
   }
 }
 
+int storage_count(const TrainingStep& step) {
+  int count = 0;
+  for (const Layer& layer : step.layers) {
+    count = std::max(count, layer.output_storage + 1);
+    for (const SavedTensor& saved : layer.saved) count = std::max(count, saved.storage + 1);
+  }
+  return count;
+}
+
 std::string StepBuilder::unused_name(const std::string& name) {
   const int used = ++names_[name];
   return used == 1 ? name : fmt::format("{}_{}", name, used);

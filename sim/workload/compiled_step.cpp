@@ -197,11 +197,12 @@ class CompiledGraph {
       const int value = value_in(saved.storage, i);
       const int outside = value < 0 ? layer_outside(saved.storage) : -1;
       if (!node.fusible) {
-        if (value >= 0) nodes_[value].stays = true;
-        if (value >= 0)
-          node.kept.emplace_back(value, saved);
-        else
+        if (value < 0) {
           describe_own(i, saved);
+        } else {
+          nodes_[value].stays = true;
+          node.kept.emplace_back(value, saved);
+        }
       } else if (value == i && layer(i).kind == "relu" && !by_hand_) {
         node.needs_sign = true;
       } else if (value >= 0) {
@@ -696,11 +697,9 @@ class CompiledGraph {
 };
 
 TrainingStep rewritten(TrainingStep step, const std::vector<Range>& graphs, bool by_hand) {
-  int storages = 0;
+  int storages = storage_count(step);
   std::vector<bool> gradients;
   for (const Layer& layer : step.layers) {
-    storages = std::max(storages, layer.output_storage + 1);
-    for (const SavedTensor& saved : layer.saved) storages = std::max(storages, saved.storage + 1);
     gradients.push_back(!layer.backward.empty());
   }
   for (const Range& graph : graphs) {

@@ -1,4 +1,4 @@
-// What an uneven load of experts asks of the rank that has most of it.
+// The load of the fullest rank where experts get uneven shares of the tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Of each expert in the order of its place: those of a rank are in a row. They add up to 1.
+// The share of each expert, in the order of places: a rank's experts are in a row. Shares add up to 1.
 std::vector<double> shares_of(const ParallelOptions& parallel, std::int64_t experts) {
   const ExpertOptions& options = parallel.expert;
   const auto count = static_cast<std::size_t>(experts),

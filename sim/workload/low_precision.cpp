@@ -216,11 +216,7 @@ TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use) {
   if (!use.options.is_used()) return step;
   const RecipeRule rule = rule_of(use.options.recipe);
   const double wide = activation_bytes(step.precision);
-  int storages = 0;
-  for (const Layer& layer : step.layers) {
-    storages = std::max(storages, layer.output_storage + 1);
-    for (const SavedTensor& saved : layer.saved) storages = std::max(storages, saved.storage + 1);
-  }
+  int storages = storage_count(step);
   std::map<int, SavedTensor> quantised;  // by the storage of the input
   std::set<int> read;                    // layers whose output a converted product reads
   std::vector<bool> converted(step.layers.size(), false);

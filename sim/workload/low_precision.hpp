@@ -38,7 +38,7 @@ struct LowPrecision {
   bool operator==(const LowPrecision&) const = default;
 };
 
-// Of the products' operands; bf16 for `none`.
+// The type of the products' operands; bf16 for `none`.
 MathMode math_mode(LowPrecisionRecipe recipe);
 
 struct LowPrecisionUse {

@@ -6,8 +6,8 @@
 namespace lockstep {
 
 // Nodes are numbered from 0. A node is cut, kept on the source's side or reached from the sink's side.
-// REQUIRES: every path from a source to a sink has a node of finite weight that is not a sink's
-// predecessor only; minimum_cut() throws std::logic_error otherwise.
+// REQUIRES: every path from a source to a sink has a node of finite weight; minimum_cut() throws
+// std::logic_error otherwise.
 struct CutGraph {
   struct Node {
     double weight = 0;    // of cutting it

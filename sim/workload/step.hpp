@@ -218,6 +218,9 @@ struct TrainingStep {
   bool captured = false;
 };
 
+// Ids of storages are below it.
+int storage_count(const TrainingStep& step);
+
 // Sets the counts of parameters and FLOPs, which follow from the layers.
 void count_model(TrainingStep& step);
 // Layers from `first` on work on so many pieces of the tokens, which they divide into evenly.

@@ -233,6 +233,24 @@ TEST(Allocator, TouchingIsAllocatingAndFreeingAtOnce) {
   }
 }
 
+// A block of 30 MiB between two others is too small for 40 MiB: the caching allocator reserves a segment more,
+// an expandable one only whole pages of what lives at once.
+TEST(Allocator, ExpandableSegmentsReserveTheMostThatLives) {
+  for (const AllocatorKind kind : {AllocatorKind::cuda_caching, AllocatorKind::expandable}) {
+    AllocatorOptions options;
+    options.kind = kind;
+    CachingAllocator allocator(options);
+    allocator.allocate(30 * mib);
+    const auto middle = allocator.allocate(30 * mib);
+    allocator.allocate(30 * mib);
+    allocator.free(middle);
+    allocator.allocate(40 * mib);
+    EXPECT_EQ(allocator.peak_allocated(), 100 * mib);
+    const bool pages = kind == AllocatorKind::expandable;
+    EXPECT_EQ(allocator.peak_reserved(), pages ? 100 * mib : 130 * mib);
+  }
+}
+
 TEST(Allocator, CountsHostMemoryByTheByte) {
   AllocatorOptions options;
   options.kind = AllocatorKind::host;

@@ -35,7 +35,7 @@ struct FsdpLayout {
   bool secondary_shards() const { return options.zeropp.secondary_shards && node_groups.hybrid(); }
   int gather_bytes_of(const FsdpUnit& unit) const { return unit.wide ? 4 : gather_bytes; }
   int reduce_bytes_of(const FsdpUnit& unit) const { return unit.wide ? 4 : reduce_bytes; }
-  // Of a unit's parameters, as int8. Experts are gathered as without ZeRO++.
+  // Whether a unit's parameters are gathered as int8. Experts are gathered as without ZeRO++.
   bool gathers_quantized(bool expert, bool backward) const {
     const bool quantized = options.zeropp.quantized_weights && !(backward && secondary_shards());
     return quantized && sharded() && !expert;

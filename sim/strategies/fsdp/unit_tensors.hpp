@@ -37,7 +37,8 @@ struct ShardedUnit {
   std::vector<Part> waiting;
   std::vector<Block> accumulated;  // no_sync: unsharded, kept over micro-batches
   std::vector<Block> shard_gradients;
-  // Of layers that work on pieces of the tokens: unsharded until all pieces are over, and as reduced then.
+  // Gradients of layers that work on pieces of the tokens: unsharded until the last piece is over,
+  // then reduced.
   std::vector<Block> of_pieces, shard_gradients_of_pieces;
   double elements_of_pieces = 0;
 };
