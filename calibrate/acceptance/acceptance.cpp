@@ -41,7 +41,7 @@ int list_units(const AcceptanceOptions& options, const AcceptanceScope& scope) {
         {units[i].name, about(seconds[i]), there == nullptr ? "left" : enum_name(there->state)});
     if (there == nullptr || there->state != UnitState::done) total += seconds[i];
   }
-  print(table.text() + fmt::format("what is left takes about {}\n", about(total)));
+  print(table.text() + fmt::format("the rest takes about {}\n", about(total)));
   return 0;
 }
 
@@ -141,7 +141,7 @@ int acceptance_command(const AcceptanceOptions& options) {
     for (const auto& refused : findings.predicted.refused) failed.push_back(refused.first);
   }
   if (InterruptGuard::interrupted()) {
-    print_error("interrupted; what was measured is in {}\n", options.folder);
+    print_error("interrupted; the results so far are in {}\n", options.folder);
     return 130;
   }
   if (!failed.empty()) print_error("acceptance: failed: {}\n", fmt::join(failed, " "));

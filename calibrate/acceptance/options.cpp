@@ -27,9 +27,8 @@ CLI::App* declare_acceptance(CLI::App& app, AcceptanceText& text) {
   verb.add_option("--precisions", options.precisions, "Only these of the precisions")
       ->delimiter(',');
   verb.add_flag("--quick", options.quick, "Few models, batches and steps: does everything work?");
-  verb.add_flag("--again", options.again, "Drop earlier results of what is chosen");
-  verb.add_flag("--list", options.list,
-                "Only say what would run, how long it takes, what is there");
+  verb.add_flag("--again", options.again, "Drop earlier results of the chosen units");
+  verb.add_flag("--list", options.list, "Only list the units, their times and existing results");
   verb.add_flag("--json", options.json, "The figures as one JSON document instead of the report");
   verb.footer(
       "Examples:\n"

@@ -258,7 +258,7 @@ std::string missing_section(const Findings& findings) {
 
 std::string settings_section(const Profile& profile) {
   if (profile.device.empty()) return "No profile was written.\n\n";
-  std::string text = "What was measured on, from the profile:\n\n```yaml\n";
+  std::string text = "The measured machine, from the profile:\n\n```yaml\n";
   for (const char* key : {"device", "date", "versions", "settings", "noise", "host", "allocator"}) {
     text += profile_section(profile, key);
   }

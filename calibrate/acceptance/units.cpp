@@ -166,7 +166,7 @@ std::string device_probe_program() {
                            "cuda" / "lockstep-calibrate-cuda";
   if (fs::exists(program)) return program.string();
   throw file_error("", "acceptance", "lockstep-calibrate-cuda is not built",
-                   "`calibrate/acceptance/bare_machine.sh build` builds what a GPU needs");
+                   "`calibrate/acceptance/bare_machine.sh build` builds the programs for a GPU");
 }
 
 std::string name_of_machine(const AcceptanceOptions& options) {

@@ -143,10 +143,10 @@ int run(const CollectivesText& options) {
   report.points = read_points(folder.result_file(0));
   print(options.json ? collective_json(report).dump(2) + "\n" : collective_table(report));
   if (!options.folder.empty() && !report.points.empty()) {
-    print_error("{} {}\n", report.complete ? "wrote" : "interrupted; wrote what there is to",
+    print_error("{} {}\n", report.complete ? "wrote" : "interrupted; wrote the results so far to",
                 save(report, options, ranks));
   } else if (!report.complete) {
-    print_error("interrupted; what was measured is above\n");
+    print_error("interrupted; the results so far are above\n");
   }
   if (!report.complete) return exit_interrupted;
   return report.wrong() == 0 ? 0 : 1;

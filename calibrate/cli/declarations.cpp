@@ -150,7 +150,8 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
                   "package), or a folder with the files of MNIST, Fashion-MNIST or CIFAR-10 "
                   "(default: one random "
                   "batch)");
-  verb.add_option("--seed", options.seed, "Of parameters, data and jitter")->capture_default_str();
+  verb.add_option("--seed", options.seed, "Seed of parameters, data and jitter")
+      ->capture_default_str();
   verb.add_option("--network", text.network,
                   "loopback, or a rate such as 1Gbit/s between network namespaces (needs root)")
       ->capture_default_str();
@@ -159,10 +160,9 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
       ->capture_default_str();
   verb.add_flag("--gradient-as-bucket-view", options.gradient_as_bucket_view,
                 "DDP: gradients lie in the buckets");
-  verb.add_option("--comm-hook", text.comm_hook,
-                  "DDP: none, fp16-compress (LibTorch's own), or top-k or powersgd, which keep "
-                  "what they do not "
-                  "send")
+  verb.add_option(
+          "--comm-hook", text.comm_hook,
+          "DDP: none, fp16-compress (LibTorch's own), top-k or powersgd (with error feedback)")
       ->capture_default_str();
   text.hook.add_to(verb);
   verb.add_flag("--shard-grad-op", text.shard_grad_op, "FSDP: keep parameters after forward");

@@ -233,7 +233,7 @@ int run(const LayersText& options) {
     if (answers.ranks.empty() && answers.skipped.empty()) {
       keep(false);
       print(table(lines));
-      print_error("interrupted; what was measured is {}\n",
+      print_error("interrupted; the results so far are {}\n",
                   options.folder.empty() ? "above" : "in " + options.folder + "/profile.yaml");
       return exit_interrupted;
     }

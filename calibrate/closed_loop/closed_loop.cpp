@@ -349,7 +349,7 @@ int closed_loop_command(ClosedLoopOptions options) {
     }
     work.keep();
     if (!truths.back().step_seconds.empty()) print_report();
-    print_error("interrupted; what was measured is in {}\n", folder);
+    print_error("interrupted; the results so far are in {}\n", folder);
     return 130;
   }
 }

@@ -36,19 +36,20 @@ CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
   verb.add_option("--staleness-bound", loop.staleness_bound, "Of ps-ssp")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  verb.add_option("--every", loop.every, "Of diloco and fedavg: steps between exchanges")
+  verb.add_option("--every", loop.every, "diloco and fedavg: steps between exchanges")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  verb.add_option("--participants", text.participants, "Of fedavg: share of the ranks in a round")
+  verb.add_option("--participants", text.participants, "fedavg: share of the ranks in a round")
       ->capture_default_str();
   verb.add_option("--slow-rank", text.slow_ranks, "RANK:FACTOR, e.g. 1:1.5")->take_all();
   verb.add_option("--steps", loop.steps, "Measured steps of a repetition")
       ->check(CLI::Range(2, 1 << 20))
       ->capture_default_str();
-  verb.add_option("--repetitions", loop.repetitions, "Of every strategy, in turn")
+  verb.add_option("--repetitions", loop.repetitions, "Repetitions of every strategy, in turn")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb.add_option("--sizes", loop.sizes, "Of the measured collectives")->capture_default_str();
+  verb.add_option("--sizes", loop.sizes, "Sizes of the measured collectives")
+      ->capture_default_str();
   verb.add_option(
       "--layers-time", text.layers_time,
       fmt::format("For measuring layers, before each run (default: {:g} s)", loop.layers_seconds));
@@ -56,7 +57,8 @@ CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text) {
       "--collectives-time", text.collectives_time,
       fmt::format("For each size of each collective (default: {:g} s)", loop.collective_seconds));
   verb.add_flag("--quick", text.quick,
-                "About two minutes: what is not said otherwise is measured once and briefly");
+                "About two minutes: everything is measured once and briefly, unless another option "
+                "says otherwise");
   verb.add_option("-o,--output", loop.folder, "Folder for profile, platform and scenario");
   verb.add_flag("--keep-profile", loop.keep_profile, "Do not calibrate: take the one in --output");
   verb.add_option("--max-error", text.max_error,

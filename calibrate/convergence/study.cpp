@@ -97,7 +97,7 @@ class Study {
     replays_.run();
     for (std::size_t i = 0; i < points_.size(); ++i) conclude(i, recipes[i], keys[i]);
     if (!replays_.not_kept().empty()) {
-      record_.warnings.push_back("what was learnt is not kept: " + replays_.not_kept());
+      record_.warnings.push_back("the trained results are not kept: " + replays_.not_kept());
     }
     if (std::string sentence = target_sentence(record_); !sentence.empty()) {
       record_.findings.push_back(std::move(sentence));

@@ -39,7 +39,7 @@ double foreground(const Stream& stream, const Stream& other, int count,
   const bool outlasted = !background || still_running(background_end);
   other.wait();
   if (!outlasted)
-    fail("interference", __FILE__, __LINE__, "the background ended before what it was to disturb");
+    fail("interference", __FILE__, __LINE__, "the background load ended before the measured work");
   return seconds_between(begin, end) / count;
 }
 

@@ -140,7 +140,7 @@ int run(const Arguments& arguments) {
     }
   } catch (const Interrupted&) {
     complete = false;
-    print_error("interrupted; what was measured so far is kept\n");
+    print_error("interrupted; the results so far are kept\n");
   }
   measurements.settings = device_settings(info);
   if (!arguments.folder.empty()) save(arguments.folder, measurements, complete);

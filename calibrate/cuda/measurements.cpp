@@ -40,7 +40,7 @@ void describe(Visitor& v, Figure& f) {
 
 template <class Visitor>
 void describe(Visitor& v, GemmRow& r) {
-  v.field("math", r.math, "What the product is computed in.", {.required = true});
+  v.field("math", r.math, "Number format of the product.", {.required = true});
   v.field("m", r.m, "Rows of A and C.", {.min = 1, .required = true});
   v.field("n", r.n, "Columns of B and C.", {.min = 1, .required = true});
   v.field("k", r.k, "Columns of A, rows of B.", {.min = 1, .required = true});
@@ -54,7 +54,7 @@ void describe(Visitor& v, GemmRow& r) {
 
 template <class Visitor>
 void describe(Visitor& v, ConvolutionRow& r) {
-  v.field("math", r.math, "What it is computed in.", {.required = true});
+  v.field("math", r.math, "Number format of the computation.", {.required = true});
   v.field("pass", r.pass, "Forward, gradient of data or of weights.");
   v.field("batch", r.batch, "Images.", of_size);
   v.field("in_channels", r.in_channels, "Input channels.", of_size);
@@ -92,7 +92,7 @@ void describe(Visitor& v, LaunchFigures& l) {
 
 template <class Visitor>
 void describe(Visitor& v, InterferenceRow& r) {
-  v.field("compute", r.compute, "What the device computes.", {.required = true});
+  v.field("compute", r.compute, "Computation on the device.", {.required = true});
   v.field("blocks", r.blocks, "Blocks of the stand-in kernel.", {.min = 1});
   v.field("compute_alone", r.compute_alone, "One kernel, alone.");
   v.field("compute_beside", r.compute_beside, "Beside the stand-in.");
@@ -126,7 +126,7 @@ template <class Visitor>
 void describe(Visitor& v, Measurements& m) {
   v.field("format", m.format, "Version of this format.", {.min = 1, .max = 1});
   v.field("device", m.device, "Device file whose peaks were used.");
-  v.field("title", m.title, "What the driver calls the device.");
+  v.field("title", m.title, "Name of the device as the driver reports it.");
   v.field("date", m.date, "Day of the measurement.");
   v.field("versions", m.versions, "Software.");
   v.field("settings", m.settings, "Clocks, limits.");

@@ -36,20 +36,20 @@ struct MeasurementsFile {
 
 template <class Visitor, class Entry>
 void describe_head(Visitor& v, Entry& e) {
-  v.field("name", e.name, "What was measured.", {.required = true});
+  v.field("name", e.name, "Measured collective.", {.required = true});
   v.field("platform", e.platform, "A platform of the repository.", {.required = true});
   v.field("collective", e.collective, "Which collective.", {.required = true});
   v.field("ranks", e.ranks, "GPUs.", {.min = 2, .max = 1e6, .required = true});
   v.field("nodes", e.nodes, "Nodes.", {.min = 1, .max = 1e6});
   v.field("use", e.use, "fit, check, or platform: went into the platform file.");
   v.field("source", e.source, "Where from.", {.required = true});
-  v.field("note", e.note, "What else is known.");
+  v.field("note", e.note, "Further facts about the measurement.");
 }
 
 template <class Visitor>
 void describe(Visitor& v, CurveFile& c) {
   describe_head(v, c);
-  v.field("licence", c.licence, "Of the text the figures stand in.");
+  v.field("licence", c.licence, "Address of the text with the figures.");
   v.field("per_process", c.per_process, "Ranks one process launches.", {.min = 1, .max = 64});
   v.field("bytes", c.bytes, "Sizes.",
           {.unit = Dimension::bytes, .min = 1, .max = 1e15, .required = true});

@@ -30,7 +30,7 @@ void describe(Visitor& v, ReferenceRow& r) {
   v.field("gradient_clipping", r.gradient_clipping, "Clipping by global norm.");
   v.field("sharded", r.sharded, "Parameters are sharded over the GPUs (FSDP).");
   v.field("gpus", r.gpus, "GPUs of the run.", {.min = 1});
-  v.field("part", r.part, "What of a step was timed.");
+  v.field("part", r.part, "Part of a step that was timed.");
   v.field("step", r.step_seconds, "Measured time of one optimizer step, or of that part.",
           {.unit = Dimension::seconds, .min = 0, .required = true});
   v.field("software", r.software, "Versions, as far as stated.");

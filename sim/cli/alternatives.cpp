@@ -92,9 +92,9 @@ std::string name_of(const std::vector<Chosen>& chosen) {
 }
 
 void add_sort(CLI::App& verb, std::string& key) {
-  verb.add_option(
-          "--sort", key,
-          "time, cost, memory, energy or throughput: the best first, what does not fit last")
+  verb.add_option("--sort", key,
+                  "time, cost, memory, energy or throughput: the best first, predictions that do "
+                  "not fit last")
       ->check(CLI::IsMember({"time", "cost", "memory", "energy", "throughput"}));
 }
 

@@ -33,8 +33,8 @@ int diagnose(LogQuestion& question) {
 
 Choice declare(CLI::App& app) {
   const auto question = std::make_shared<LogQuestion>();
-  CLI::App& verb = *app.add_subcommand(
-      "diagnose", "What a training's log says of its steps, beside the prediction");
+  CLI::App& verb =
+      *app.add_subcommand("diagnose", "The steps of a training's log beside the prediction");
   add_log_options(verb, *question);
   add_examples(verb, {"train.log", "train.log --scenario my.yaml",
                       "train.log --from train.toml --platform dgx-h100 --gpus 64"});

@@ -121,7 +121,8 @@ int fits_for(const Arguments& arguments) {
 Choice declare(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
-      "fits", "What fits into memory: the least changes, the largest micro-batch, the fewest GPUs");
+      "fits",
+      "Ways to fit into memory: the smallest changes, the largest micro-batch, the fewest GPUs");
   verb.add_option("scenario", arguments->file, "Scenario file; - = standard input")->required();
   add_settings(verb, arguments->common);
   add_formats(verb, arguments->common, Formats::json);

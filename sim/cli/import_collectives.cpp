@@ -44,7 +44,7 @@ Choice declare(CLI::App& app) {
       *app.add_subcommand("import-collectives", "Collective curves from the output of nccl-tests");
   verb.add_option("files", arguments->files, "Text or JSON output (-J) of nccl-tests")->required();
   verb.add_option("--collective", arguments->input.collective,
-                  "What was measured, where a file does not say: all_reduce, ...");
+                  "Collective that was measured, if a file does not say: all_reduce, ...");
   verb.add_option("--ranks", arguments->input.ranks, "Ranks (default: as listed)")
       ->check(CLI::Range(2, 1 << 20));
   verb.add_option("--nodes", arguments->input.nodes, "Nodes (default: as listed)")

@@ -146,14 +146,14 @@ Choice declare(CLI::App& app) {
   verb.add_option("--classes", arguments->classes, "Classes (default: the model's)");
   verb.add_option("--step", arguments->parts.step,
                   "Annotation around the part that repeats, * for any text (default: "
-                  "ProfilerStep#*, or else what ends with each Optimizer.step)");
+                  "ProfilerStep#*, or else the time up to the end of each Optimizer.step)");
   verb.add_flag("--forward-only", arguments->parts.forward_only,
                 "The part is a forward pass alone: no backward times");
   verb.add_option("--as", arguments->device, "Device file that the profile belongs to");
   verb.add_option("-o,--output", arguments->folder,
                   "Folder whose profile.yaml to add to (default: print)");
   verb.add_option("--compare", arguments->compare,
-                  "Instead of the profile: its layers beside what is modelled for --as")
+                  "Instead of the profile: its layers beside the modelled layers of --as")
       ->transform(CLI::CheckedTransformer(std::map<std::string, ComparedBy>{
           {"kinds", ComparedBy::kinds}, {"layers", ComparedBy::layers}}));
   add_formats(verb, arguments->common, Formats::csv_markdown);

@@ -125,7 +125,7 @@ Choice declare(CLI::App& app) {
     CommonOptions common;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& verb = *app.add_subcommand("list", "Show what there is to choose from");
+  CLI::App& verb = *app.add_subcommand("list", "Show the names to choose from");
   verb.add_option("what", arguments->subject,
                   "models, devices, platforms, strategies, recipes or scenarios")
       ->required()

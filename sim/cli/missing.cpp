@@ -134,7 +134,7 @@ int missing(const std::string& file, const CommonOptions& options) {
                    work.precision, human(work.seconds, Dimension::seconds),
                    fmt::format("{:.1f} %", 100 * work.share)});
   }
-  std::string text = "Not measured, what takes most of the device's time first\n" +
+  std::string text = "Not measured, the largest share of the device's time first\n" +
                      rendered(table, Format::text, 1);
   if (works.size() > most_rows)
     text += fmt::format("... and {} more (--json has all)\n", works.size() - most_rows);
@@ -150,7 +150,7 @@ Choice declare(CLI::App& app) {
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
-      "missing", "What a profile would have to measure for a scenario, what matters most first");
+      "missing", "Measurements that a profile lacks for a scenario, the most important first");
   add_from(verb, verb.add_option("scenario", arguments->files, "Scenario file")->expected(1),
            arguments->from);
   add_settings(verb, arguments->common);

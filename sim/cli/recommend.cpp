@@ -148,14 +148,14 @@ Choice declare(CLI::App& app) {
   verb.add_option("--platforms", parsed->platforms,
                   "Platforms to try, separated by commas (default: the scenario's)");
   verb.add_option("--by", parsed->by,
-                  "What is best: cost, time, memory or energy (default: cost; time if there is a "
-                  "budget and no deadline)")
+                  "Goal: cost, time, memory or energy (default: cost; time if there is a budget "
+                  "and no deadline)")
       ->check(CLI::IsMember(std::vector<std::string>(rank_names.begin(), rank_names.end())));
   verb.add_option("--min-accuracy", parsed->accuracy,
                   "The run learns at least so much, e.g. 85%: candidates are trained, best first "
                   "(LibTorch; the scenario says how in `convergence`)");
   verb.add_option("--trainings", parsed->trainings,
-                  "Candidates that are trained at most, those that learn the same counted once "
+                  "Largest number of candidates to train; candidates that learn alike count once "
                   "(default: 12)")
       ->check(CLI::Range(1, 1000));
   add_from(verb, scenario, parsed->from);

@@ -58,8 +58,8 @@ int replay_traces(const Arguments& options) {
     }
     const Replay result = replay(file, nodes);
     text += fmt::format(
-        "{}: step {}; computing {}, host {}; communication {} of {}, {} of it while nothing is "
-        "computed\n",
+        "{}: step {}; computing {}, host {}; communication {} of {}, {} without computing beside "
+        "it\n",
         file, time(result.step), time(result.compute), time(result.host),
         time(result.communication), human(result.bytes, Dimension::bytes), time(result.alone));
   }
@@ -74,7 +74,7 @@ Choice declare(CLI::App& app) {
   verb.add_option("trace", arguments->files, "Traces of ranks, *.et")->required();
   auto* platform = verb.add_option("--platform", arguments->platform,
                                    "Where the collectives take place (default: as recorded)");
-  auto* gpus = verb.add_option("--gpus", arguments->gpus, "GPUs that take part in each of them")
+  auto* gpus = verb.add_option("--gpus", arguments->gpus, "GPUs that take part in each collective")
                    ->check(CLI::Range(1, 1 << 20));
   platform->needs(gpus);
   gpus->needs(platform);

@@ -58,8 +58,7 @@ Choice declare(CLI::App& app) {
   CLI::App& verb = *app.add_subcommand(
       "report", "One HTML page with the answer, charts, tables and inputs; needs no network");
   verb.add_option("scenarios", arguments->files,
-                  "Scenario files; a chapter for each, and for each of its alternatives, after all "
-                  "of them in one table")
+                  "Scenario files; one table of all, then a chapter for each file and alternative")
       ->required();
   verb.add_option("-o,--output", arguments->output, "The page, report.html; - = standard output")
       ->required();

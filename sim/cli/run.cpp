@@ -28,7 +28,7 @@ ReplaysOptions training_options(const char* verb, ProgressLine& progress, int wo
           .estimate =
               [&](std::size_t trainings, double seconds) {
                 progress.clear();
-                note(fmt::format("{}, about {} on this machine; what is done is kept",
+                note(fmt::format("{}, about {} on this machine; finished parts are kept",
                                  counted(trainings, "training"),
                                  human(seconds, Dimension::seconds, 2)));
               }};

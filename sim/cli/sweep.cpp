@@ -142,7 +142,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
       throw file_error("", "sweep",
                        fmt::format("{} started {} processes, and MPI knows of {}", launch.by,
                                    launch.ranks, session.ranks()),
-                       "srun needs --mpi=pmix, or whatever `srun --mpi=list` shows");
+                       "srun needs --mpi=pmix, or another type that `srun --mpi=list` shows");
     }
     run_sweep_on_ranks(session, plan, files, rows.get(), options);
     if (!rows) return 0;
@@ -200,15 +200,16 @@ Choice declare(CLI::App& app) {
   auto* sample =
       verb.add_option("--sample", parsed->sample, "So many points of the grid, by chance")
           ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
-  verb.add_option("--seed", parsed->seed, "Of the sample (default: 1)")->needs(sample);
+  verb.add_option("--seed", parsed->seed, "Seed of the sample (default: 1)")->needs(sample);
   auto* shard = verb.add_option("--shard", parsed->shard,
                                 "Only the K-th of N parts, K/N with K from 0 to N-1");
   auto* retry = verb.add_flag("--retry-failed", parsed->retry_failed,
                               "Points that crashed or reached a limit before: again");
-  auto* time =
-      verb.add_option("--time-limit", parsed->time_limit, "Of one point, e.g. 30s; it fails then");
-  auto* memory = verb.add_option("--memory-limit", parsed->memory_limit,
-                                 "Of one worker process, e.g. 2GiB; the point fails then");
+  auto* time = verb.add_option("--time-limit", parsed->time_limit,
+                               "Time limit of one point, e.g. 30s; the point fails beyond it");
+  auto* memory =
+      verb.add_option("--memory-limit", parsed->memory_limit,
+                      "Memory limit of one worker process, e.g. 2GiB; the point fails beyond it");
   auto* merge = verb.add_option("--merge", parsed->merge,
                                 "Instead of a sweep: the files of its shards as one")
                     ->expected(1, 1 << 20);

@@ -120,7 +120,7 @@ Choice declare(CLI::App& app) {
   CLI::App& verb =
       *app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
   verb.add_option("scenarios", arguments->files,
-                  "Scenario files, or folders of them (default: all shipped)");
+                  "Scenario files or folders (default: all shipped)");
   CLI::Option* const max_error = verb.add_option(
       "--max-error", arguments->max_error, "Fail (exit 4) when a row is off by more, e.g. 10%");
   CLI::Option* const summary =

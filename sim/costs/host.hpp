@@ -42,12 +42,12 @@ struct Controller {
 template <class Visitor>
 void describe(Visitor& v, Controller& c) {
   v.field("dispatch", c.dispatch,
-          "hosts: each host dispatches to its own devices; ahead: one controller dispatches to "
-          "all, while "
-          "devices compute; in-turn: when the computation before has ended.");
-  v.field("fixed", c.fixed_seconds, "Of one controller, for each computation.",
+          "hosts: each host dispatches to its own devices; ahead: one controller dispatches to all "
+          "hosts while devices compute; in-turn: one controller dispatches when the previous "
+          "computation has ended.");
+  v.field("fixed", c.fixed_seconds, "Time of one controller for each computation.",
           {.unit = Dimension::seconds, .min = 0, .max = 100});
-  v.field("per_host", c.seconds_per_host, "Of one controller, for each computation and host.",
+  v.field("per_host", c.seconds_per_host, "Time of one controller for each computation and host.",
           {.unit = Dimension::seconds, .min = 0, .max = 100});
 }
 
@@ -80,13 +80,15 @@ void describe(Visitor& v, Framework& f) {
           "Host time of one operator of a for-loop optimizer relative to a forward one.",
           {.unit = Dimension::fraction, .min = 0, .max = 10});
   v.field("flash_attention", f.flash_attention,
-          "Version of the fused attention kernels; 3: those for Hopper and newer, cuDNN's, too.",
+          "Version of the fused attention kernels; 3: the kernels for Hopper and newer, including "
+          "cuDNN's.",
           {.min = 1, .max = 3});
   v.field(
       "expandable_segments", f.expandable_segments,
       "PyTorch's allocator grows its segments page by page (PYTORCH_CUDA_ALLOC_CONF): memory is "
       "reserved as it is allocated.");
-  v.field("controller", f.controller, "Who dispatches computations to hosts.", {.single = true});
+  v.field("controller", f.controller, "How computations are dispatched to hosts.",
+          {.single = true});
 }
 
 struct HostRates {

@@ -80,12 +80,14 @@ void describe(Visitor& v, ProfileMemory& p) {
   bytes("parameters", "Parameters.", p.parameters);
   bytes("buffers", "Running statistics and the like.", p.buffers);
   bytes("optimizer_state", "Momenta.", p.optimizer_state);
-  bytes("saved_activations", "Live after forward beyond these and the batch.", p.saved_activations);
-  bytes("peak", "Most that was live at once, of everything.", p.peak);
-  bytes("reserved", "By the caching allocator at most; 0 on CPUs.", p.reserved);
+  bytes("saved_activations",
+        "Live after forward, without parameters, buffers, state and the batch.",
+        p.saved_activations);
+  bytes("peak", "Peak of all live bytes.", p.peak);
+  bytes("reserved", "Peak of the caching allocator's segments; 0 on CPUs.", p.reserved);
   bytes("kept",
-        "What libraries kept between two steps, for people: allocator.kept is the median of those "
-        "that have it.",
+        "Memory that libraries kept between two steps, for readers of the file; allocator.kept is "
+        "the median over the batches.",
         p.kept);
 }
 
@@ -209,8 +211,8 @@ void describe(Visitor& v, ProfileAllocator& p) {
   v.field("matmul_workspace", p.matmul_workspace_bytes, "Workspace of one matrix library handle.",
           {.unit = Dimension::bytes, .min = 0});
   v.field("kept", p.kept_bytes,
-          "What libraries keep between two steps, beside parameters, buffers, state and the batch; "
-          "0 = not measured.",
+          "Memory that libraries keep between two steps, in addition to parameters, buffers, state "
+          "and the batch; 0 = not measured.",
           {.unit = Dimension::bytes, .min = 0});
 }
 

@@ -92,34 +92,46 @@ struct Checkpoints {
 template <class Visitor>
 void describe(Visitor& v, FailureRates& r) {
   const FieldSpec mean_time{.unit = Dimension::seconds, .min = 1, .max = 1e14};
-  v.field("gpu", r.gpu, "Of one GPU; its node is taken out.", mean_time);
-  v.field("node", r.node, "Of one node: host, NIC, cable; GPUs apart.", mean_time);
-  v.field("link", r.link, "Of one node's way into the network, which comes back by itself.",
+  v.field("gpu", r.gpu, "Mean time between failures of one GPU; its node leaves the job.",
           mean_time);
-  v.field("worker", r.worker, "Of the process of one GPU, which begins anew where it was.",
+  v.field("node", r.node,
+          "Mean time between failures of one node (host, NIC, cable), without its GPUs.",
           mean_time);
-  v.field("server", r.server, "Of one parameter server on a host of its own.", mean_time);
-  v.field("job", r.job, "Of the job as a whole: software, no node is lost.", mean_time);
+  v.field(
+      "link", r.link,
+      "Mean time between outages of one node's link to the network; the link recovers by itself.",
+      mean_time);
+  v.field("worker", r.worker,
+          "Mean time between failures of the process of one GPU; it restarts on its node.",
+          mean_time);
+  v.field("server", r.server,
+          "Mean time between failures of one parameter server on a host of its own.", mean_time);
+  v.field("job", r.job, "Mean time between failures of the job's software; no node is lost.",
+          mean_time);
 }
 
 template <class Visitor>
 void describe(Visitor& v, ScheduledFailure& f) {
   v.location(f.where);
-  v.field("time", f.seconds, "After the start of the run.",
+  v.field("time", f.seconds, "Time after the start of the run.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12, .required = true});
-  v.field("node", f.node, "Which node fails, from 0.", {.min = 0, .max = 1e6});
-  v.field("server", f.server, "Which parameter server fails, from 0.", {.min = 0, .max = 255});
-  v.field("link", f.link, "Which node the network does not reach for `link_outage`, from 0.",
+  v.field("node", f.node, "Index of the node that fails, from 0.", {.min = 0, .max = 1e6});
+  v.field("server", f.server, "Index of the parameter server that fails, from 0.",
+          {.min = 0, .max = 255});
+  v.field("link", f.link,
+          "Index of the node that the network does not reach for `link_outage`, from 0.",
           {.min = 0, .max = 1e6});
-  v.field("worker", f.worker, "Which GPU's process fails, from 0; its node stays.",
+  v.field("worker", f.worker, "Index of the GPU whose process fails, from 0; its node stays.",
           {.min = 0, .max = 1e7});
-  v.field("leaves", f.leaves,
-          "Which node is taken away, from 0: with notice, so that a checkpoint is written.",
-          {.min = 0, .max = 1e6});
+  v.field(
+      "leaves", f.leaves,
+      "Index of the node that leaves, from 0; it gives notice, so that a checkpoint is written.",
+      {.min = 0, .max = 1e6});
   v.field("joins", f.joins,
-          "Which node is there from now on, from 0; without a `leaves` before, it was not.",
+          "Index of the node that joins at this time, from 0; without an earlier `leaves`, the "
+          "node is absent until then.",
           {.min = 0, .max = 1e6});
-  v.field("slows", f.slows, "Which node becomes slow, from 0, as `degraded` says.",
+  v.field("slows", f.slows, "Index of the node that becomes slow as `degraded` says, from 0.",
           {.min = 0, .max = 1e6});
   v.check([&](auto report) {
     if (f.said() > 1) report("", "says more than one thing", "give each an entry");
@@ -128,20 +140,21 @@ void describe(Visitor& v, ScheduledFailure& f) {
 
 template <class Visitor>
 void describe(Visitor& v, Degraded& d) {
-  v.field("mean_time", d.mean_seconds, "Until one node becomes slow.",
+  v.field("mean_time", d.mean_seconds, "Mean time until one node becomes slow.",
           {.unit = Dimension::seconds, .min = 1, .max = 1e14});
   v.field("factor", d.factor, "Device work of its GPUs takes this many times longer.",
           {.min = 1, .max = 1000});
-  v.field("evict_after", d.evict_after_seconds,
-          "How long it is slow before another node takes its place; left out: it stays.",
-          {.unit = Dimension::seconds, .min = 0, .max = 1e12});
+  v.field(
+      "evict_after", d.evict_after_seconds,
+      "Time for which a node is slow before another node replaces it; left out: never replaced.",
+      {.unit = Dimension::seconds, .min = 0, .max = 1e12});
 }
 
 template <class Visitor>
 void describe(Visitor& v, Until& u) {
   v.field("interval", u.interval, "Half of the 95 % interval of the mean finish, over the mean.",
           {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
-  v.field("runs", u.runs, "At most.", {.min = 1, .max = 10000});
+  v.field("runs", u.runs, "Largest number of runs.", {.min = 1, .max = 10000});
 }
 
 template <class Report>
@@ -161,38 +174,42 @@ void check_slow_nodes(const Faults& f, Report report) {
 template <class Visitor>
 void describe(Visitor& v, Faults& f) {
   v.location(f.where);
-  v.field("mean_time_between_failures", f.between, "How often things fail.");
-  v.field("at", f.at, "What happens at given times; with a time alone, the job's software fails.",
+  v.field("mean_time_between_failures", f.between, "Mean times between failures, by component.");
+  v.field("at", f.at,
+          "Events at given times; an entry with a time alone is a failure of the job's software.",
           {.max_items = 10000});
-  v.field("detection", f.detection_seconds, "From a failure until the job is stopped.",
+  v.field("detection", f.detection_seconds, "Time from a failure until the job is stopped.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
   v.field("restart", f.restart_seconds,
-          "From then, once there are nodes, until the checkpoint is being read.",
+          "Time from the stop, once there are nodes, until the checkpoint is read.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
   v.field("hot_restart", f.hot_restart_seconds,
-          "The same where spare nodes, on which the program runs, take all free places at once.",
+          "As `restart`, if spare nodes on which the program already runs take all free places at "
+          "once.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
   v.field("reconfigure", f.reconfigure_seconds,
-          "replicas: from the detection until those that are left go on; left out: 30 s.",
+          "replicas: time from the detection until the remaining replicas go on; left out: 30 s.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
   v.field("repair", f.repair_seconds,
-          "Until a failed node, or another in its place, is back; left out: never.",
+          "Time until a failed node, or a replacement, is back; left out: never.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
   v.field("link_outage", f.link_outage_seconds,
-          "How long a node whose link fails cannot be reached.",
+          "Time for which a node whose link fails cannot be reached.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
   v.field("spare_nodes", f.spare_nodes, "Idle nodes that replace failed ones; they are paid for.",
           {.min = 0, .max = 1e6});
-  v.field("recovery", f.recovery,
-          "restart: with all nodes, waiting for them; elastic: go on with those that are left; "
-          "replicas: one that loses a node comes back alone, the others go on. Left out: what need "
-          "not keep step goes on, all else restarts.");
-  v.field("min_nodes", f.min_nodes, "elastic, replicas: with fewer it waits.",
+  v.field(
+      "recovery", f.recovery,
+      "restart: the job restarts with all of its nodes and waits for them; elastic: it restarts "
+      "with the remaining nodes; replicas: a replica that loses a node comes back alone while the "
+      "others go on. Left out: asynchronous workers go on, synchronous jobs restart.");
+  v.field("min_nodes", f.min_nodes,
+          "elastic, replicas: smallest number of nodes; with fewer the job waits.",
           {.min = 1, .max = 1e6});
   v.field("degraded", f.degraded, "Nodes that become slow.");
-  v.field("runs", f.runs, "Of the whole run, with other random failures each.",
+  v.field("runs", f.runs, "Number of simulated runs, each with other random failures.",
           {.min = 1, .max = 10000});
-  v.field("until", f.until, "More runs, until the mean finish is known so well.");
+  v.field("until", f.until, "More runs until the mean time to finish is as certain as this.");
   v.check([&](auto report) {
     const FailureRates& r = f.between;
     if ((r.gpu || r.node) && !f.repair_seconds) {
@@ -232,7 +249,7 @@ void describe(Visitor& v, PeerCopies& p) {
   v.field("copies", p.copies, "Hosts that hold each share of the state, its own among them.",
           {.min = 1, .max = 64});
   v.field("every", p.every_seconds,
-          "Training between two; left out: as often as the network has time.",
+          "Training time between two copies; left out: as often as the network permits.",
           {.unit = Dimension::seconds, .min = 1e-3, .max = 1e12});
 }
 
@@ -240,17 +257,17 @@ template <class Visitor>
 void describe(Visitor& v, Checkpoints& c) {
   v.location(c.where);
   v.field("every", c.every_seconds,
-          "Training between two checkpoints; left out: the optimum of Young and Daly.",
+          "Training time between two checkpoints; left out: the optimum of Young and Daly.",
           {.unit = Dimension::seconds, .min = 1e-3, .max = 1e12});
-  v.field("size", c.bytes, "Of one checkpoint; left out: parameters and optimizer state.",
+  v.field("size", c.bytes, "Size of one checkpoint; left out: parameters and optimizer state.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e18});
   v.field("bandwidth", c.bytes_per_second,
-          "To and from storage, of each host that keeps a share of the state.",
+          "Bandwidth to and from storage, of each host that keeps a share of the state.",
           {.unit = Dimension::bytes_per_second, .min = 1, .max = 1e15});
   v.field("write", c.write,
-          "blocking: training stands still; staged: it stands still for the copy to the host's "
-          "memory alone.");
-  v.field("peers", c.peers, "Copies in the memory of hosts, too.");
+          "blocking: training waits for the whole write; staged: training waits only for the copy "
+          "to host memory.");
+  v.field("peers", c.peers, "Additional copies in the memory of hosts.");
 }
 
 }  // namespace lockstep

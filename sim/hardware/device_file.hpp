@@ -47,7 +47,7 @@ void describe(Visitor& v, PeakFile& p) {
 template <class Visitor>
 void describe(Visitor& v, DeviceMemoryFile& m) {
   v.field("usable", m.usable,
-          "What the driver reports as total, not the data sheet's round number.",
+          "Total memory as the driver reports it, not the data sheet's round number.",
           {.unit = Dimension::bytes, .min = 1e6, .max = 1e15, .required = true});
   v.field("bandwidth", m.bandwidth, "Data-sheet bandwidth.",
           {.unit = Dimension::bytes_per_second, .min = 1e6, .max = 1e16, .required = true});
@@ -65,7 +65,7 @@ void describe(Visitor& v, DeviceFile& d) {
   v.field("clock", d.clock, "Boost clock.",
           {.unit = Dimension::hertz, .min = 1e6, .max = 1e11, .required = true});
   v.field("board_power", d.board_power,
-          "What the board may draw at most; 0 = not known, and no energy is said.",
+          "Power limit of the board; 0 = unknown, then no energy is predicted.",
           {.unit = Dimension::watts, .min = 0, .max = 1e5});
   v.field("peak", d.peak, "Dense peaks; left out = not supported.", {.required = true});
   v.field("memory", d.memory, "Device memory.", {.required = true});
@@ -74,7 +74,7 @@ void describe(Visitor& v, DeviceFile& d) {
           {.unit = Dimension::bytes, .min = 0, .max = 1e11});
   v.field("matmul_workspace", d.matmul_workspace, "Matrix-library workspace per handle and stream.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e11});
-  v.field("efficiency", d.efficiency, "How close to the peaks kernels get.");
+  v.field("efficiency", d.efficiency, "Shares of the peaks that kernels reach.");
   v.field("measured_kernels", d.measured_kernels,
           "File in platforms/devices/measured: kernels measured on boards of this chip, which "
           "correct modelled ones near them; empty = none.");

@@ -68,7 +68,7 @@ void describe(Visitor& v, NvmeSpec& n) {
   const FieldSpec rate{.unit = Dimension::bytes_per_second, .min = 0, .max = 1e13};
   v.field("read", n.read_bytes_per_second, "Sequential reads of all drives of a node.", rate);
   v.field("write", n.write_bytes_per_second, "Sequential writes of all drives of a node.", rate);
-  v.field("capacity", n.capacity_bytes, "Of all drives of a node.",
+  v.field("capacity", n.capacity_bytes, "Capacity of all drives of a node.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e17});
   v.check([&](auto report) {
     if ((n.read_bytes_per_second > 0) == (n.write_bytes_per_second > 0)) return;
@@ -79,12 +79,12 @@ void describe(Visitor& v, NvmeSpec& n) {
 
 template <class Visitor>
 void describe(Visitor& v, HostSpec& h) {
-  v.field("vendor", h.vendor, "CPU vendor: decides what PCIe paths NCCL uses.");
+  v.field("vendor", h.vendor, "CPU vendor; NCCL chooses PCIe paths by it.");
   v.field("sockets", h.sockets, "CPU sockets.", {.min = 1, .max = 64});
   v.field("cores", h.cores, "Physical cores of the node.", {.min = 1, .max = 4096});
   v.field("memory", h.memory_bytes, "Host memory of the node.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e15});
-  v.field("memory_bandwidth", h.memory_bandwidth, "Of all sockets.",
+  v.field("memory_bandwidth", h.memory_bandwidth, "Memory bandwidth of all sockets together.",
           {.unit = Dimension::bytes_per_second, .min = 0, .max = 1e14});
   v.field("nvme", h.nvme, "NVMe drives for offloaded state; absent = the node has none.");
   v.field("dispatch", h.dispatch_seconds, "Host time of one eager framework operator.",
@@ -92,7 +92,7 @@ void describe(Visitor& v, HostSpec& h) {
   v.field("launch", h.launch_seconds, "Host time of one more kernel launch inside an operator.",
           {.unit = Dimension::seconds, .min = 0, .max = 1});
   v.field("loopback", h.loopback_bytes_per_second,
-          "Between two processes over the loopback interface, one way.",
+          "Rate between two processes over the loopback interface, one way.",
           {.unit = Dimension::bytes_per_second, .min = 1e3, .max = 1e12});
   v.field("message", h.message_seconds, "Time of one message between processes beyond its bytes.",
           {.unit = Dimension::seconds, .min = 0, .max = 1});
@@ -136,7 +136,8 @@ void describe_network(Visitor& v, Fabric& f) {
   v.field("latency", f.latency_seconds, "Half a round trip as MPI sees it.",
           {.unit = Dimension::seconds, .min = 0, .max = 10});
   v.field("oversubscription", f.oversubscription,
-          "Of the tree above the leaf switches: 2 = half the bandwidth.", {.min = 1, .max = 1000});
+          "Oversubscription of the tree above the leaf switches; 2 = half the bandwidth.",
+          {.min = 1, .max = 1000});
   v.field("nodes_per_leaf", f.nodes_per_leaf,
           "Nodes under one leaf switch; 0 = one non-blocking switch.", {.min = 0, .max = 100000});
   v.field("in_network_sums", f.in_network_sums,
@@ -166,10 +167,10 @@ void describe(Visitor& v, FabricSpec& f) {
 
 template <class Visitor>
 void describe(Visitor& v, PriceFile& p) {
-  v.field("per_gpu_hour", p.per_gpu_hour, "What one GPU costs for one hour.",
+  v.field("per_gpu_hour", p.per_gpu_hour, "Price of one GPU for one hour.",
           {.unit = Dimension::dollars_per_hour, .min = 0, .max = 1e6, .required = true});
-  v.field("date", p.date, "When it was the price: 2024-11.", {.required = true});
-  v.field("source", p.source, "Whose price.", {.required = true});
+  v.field("date", p.date, "Date of the price, for example 2024-11.", {.required = true});
+  v.field("source", p.source, "Provider of the price.", {.required = true});
 }
 
 template <class Visitor>
@@ -183,7 +184,7 @@ void describe(Visitor& v, CollectiveCurve& c) {
           {.unit = Dimension::bytes, .min = 1, .max = 1e15, .required = true, .min_items = 1});
   v.field("times", c.seconds, "Measured times, one per size.",
           {.unit = Dimension::seconds, .min = 1e-9, .max = 1e6, .required = true, .min_items = 1});
-  v.field("source", c.source, "Where they come from.");
+  v.field("source", c.source, "Source of the curve.");
 }
 
 template <class Visitor>
@@ -194,12 +195,13 @@ void describe(Visitor& v, MachineFile& m) {
   v.field("device", m.device, "A name from platforms/devices.");
   v.field("gpus_per_node", m.gpus_per_node, "GPUs of one node.", {.min = 1, .max = 1024});
   v.field("max_nodes", m.max_nodes, "Nodes that can be used together.", {.min = 1, .max = 100000});
-  v.field("interconnect", m.interconnect,
-          "Between the GPUs of a node: nvlink, pcie, host (through host memory) or none.");
+  v.field(
+      "interconnect", m.interconnect,
+      "Connection between the GPUs of a node: nvlink, pcie, host (through host memory) or none.");
   v.field("nvlink", m.nvlink, "Needed with `interconnect: nvlink`.");
-  v.field("pcie", m.pcie, "Between GPU and host.");
+  v.field("pcie", m.pcie, "Connection between GPU and host.");
   v.field("host", m.host, "The node's host.");
-  v.field("fabric", m.fabric, "Between nodes; left out = a single node.");
+  v.field("fabric", m.fabric, "Network between nodes; left out = a single node.");
   v.field("price", m.price, "Left out = unknown; a scenario can set it.");
   v.field("collectives", m.collectives,
           "Measured curves: they replace the model for that many ranks and nodes.",

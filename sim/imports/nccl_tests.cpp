@@ -108,7 +108,7 @@ NcclTestsImport import_nccl_tests(const std::vector<std::string>& files,
     for (const auto& [bytes, times] : sizes) curve.points.push_back({bytes, median(times)});
     result.curves.push_back(std::move(curve));
   }
-  result.notes.insert(result.notes.begin(), "times are those of the out-of-place columns");
+  result.notes.insert(result.notes.begin(), "times are taken from the out-of-place columns");
   if (repeated)
     result.notes.push_back("sizes measured more than once are the median of their times");
   return result;

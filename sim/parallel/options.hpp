@@ -60,10 +60,11 @@ void describe(Visitor& v, TensorOptions& o) {
   v.field("shared_exchanges", o.shared_exchanges,
           "Products of one input exchange its gradient together.");
   v.field("split_loss", o.split_loss, "The loss is computed of logits split over the vocabulary.");
-  v.field("overlap", o.overlap,
-          "none: every exchange is waited for at once; backward: those of column-parallel products "
-          "run beside the products' gradients; pieces: with `sequence`, exchanges travel in pieces "
-          "beside the products (asynchronous tensor parallelism, user buffers).");
+  v.field(
+      "overlap", o.overlap,
+      "none: every exchange is waited for at once; backward: exchanges of column-parallel products "
+      "run beside the products' gradients; pieces: with `sequence`, exchanges travel in pieces "
+      "beside the products (asynchronous tensor parallelism, user buffers).");
   v.field(
       "copies", o.copies,
       "Exchanges give new tensors and copy parts of sequences together, as DTensor's; false: in "
@@ -139,7 +140,7 @@ struct ZipfLoad {
 };
 template <class Visitor>
 void describe(Visitor& v, ZipfLoad& z) {
-  v.field("exponent", z.exponent, "Of Zipf's law; 0 = all experts alike.", {.min = 0, .max = 10});
+  v.field("exponent", z.exponent, "Exponent of Zipf's law; 0 = equal load.", {.min = 0, .max = 10});
 }
 // Shares of the experts in their order, of which each rank has as many in a row; in any unit.
 struct ListedLoad {
@@ -152,7 +153,7 @@ void describe(Visitor& v, ListedLoad& l) {
   v.location(l.where);
   v.field("shares", l.shares, "Tokens of each expert, in any unit.",
           {.min = 0, .max = 1e18, .or_empty = true});
-  v.field("file", l.file, "A text file with those numbers, one a line.");
+  v.field("file", l.file, "A text file with the numbers, one per line.");
   v.check([&](auto report) {
     if (l.shares.empty() == l.file.empty()) {
       report("shares", "the load is listed by `shares` or by a `file`", "one of them");
@@ -184,14 +185,15 @@ void describe(Visitor& v, ExpertOptions& o) {
           {.min = 0, .max = 1e6});
   v.field("dispatch", o.dispatch,
           "all-to-all: each token goes to the ranks of its experts; gather: all tokens go to all.");
-  v.field("capacity", o.capacity,
-          "Tokens that an expert takes at most, in means; 0 = no token is dropped.",
-          {.min = 0, .max = 1e6});
-  v.field("imbalance", o.imbalance, "Tokens of the fullest rank, in means.",
+  v.field(
+      "capacity", o.capacity,
+      "Largest number of tokens of an expert, as a multiple of the mean; 0 = no token is dropped.",
+      {.min = 0, .max = 1e6});
+  v.field("imbalance", o.imbalance, "Tokens of the fullest rank, as a multiple of the mean.",
           {.min = 1, .max = 1e6});
   v.field("load", o.load,
-          "Tokens of each expert: by Zipf's law, or listed; left out: all alike. The fullest GPU "
-          "sets the pace.");
+          "Tokens of each expert: by Zipf's law, or listed; left out: equal. The GPU with the most "
+          "tokens sets the pace.");
   v.field("overlap", o.overlap,
           "shared: shared experts run beside the exchanges of tokens; none: everything waits.");
   v.field(
@@ -262,16 +264,16 @@ void describe(Visitor& v, PipelineOptions& o) {
           {.min = 1, .max = 1e6});
   v.field("schedule", o.schedule, "Order of micro-batches on a stage; docs/parallelism.md.",
           {.several = true});
-  v.field("chunks", o.chunks, "Parts of the model on each GPU; 0 = what the schedule needs.",
+  v.field("chunks", o.chunks, "Parts of the model on each GPU; 0 = as many as the schedule needs.",
           {.min = 0, .max = 1000, .several = true});
   v.field("layers", o.layers,
-          "Repeated blocks of each part, in order; left out: as even as can be.",
+          "Repeated blocks of each part, in order; left out: as equal as possible.",
           {.min = 0, .max = 1e5, .or_empty = true});
-  v.field(
-      "transfers", o.transfers,
-      "What waits for messages between stages. stream: the device, where it needs them; host: the "
-      "host, for the device, after every exchange.");
-  v.field("keep_outputs", o.keep_outputs, "What a stage has sent stays there until its backward.");
+  v.field("transfers", o.transfers,
+          "Who waits for messages between stages. stream: the device, before the kernels that need "
+          "them; host: the host, after every exchange.");
+  v.field("keep_outputs", o.keep_outputs,
+          "A stage keeps the outputs that it has sent until their backward.");
   v.field(
       "return_outputs", o.return_outputs,
       "The last part's outputs of all micro-batches stay until the next step (`return_outputs`, "

@@ -176,7 +176,7 @@ void check_recovery(const Scenario& scenario, const Point& point, Misfits& misfi
       misfits.add(where, "checkpoint.peers",
                   fmt::format("{} keeps its state in {} of {} nodes, and the others have it, too",
                               at, with_state, nodes),
-                  "`faults: {recovery: replicas}` restores it from those");
+                  "`faults: {recovery: replicas}` restores it from the other replicas");
     } else if (peers && peers->copies > nodes) {
       misfits.add(where, "checkpoint.peers.copies",
                   fmt::format("{} copies, but {} has {} nodes", peers->copies, at, nodes));

@@ -116,7 +116,7 @@ void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const
   const Precision precision = entry.precision.value_or(scenario.precision);
   if (activation_bytes(precision) != 2) {
     misfits.add(where, "low_precision",
-                fmt::format("{} computes in {}: what is quantised is half precision",
+                fmt::format("{} computes in {}: quantised layers compute in half precision",
                             enum_name(low.recipe), enum_name(precision)),
                 "precision: amp-bf16, pure-bf16 or master-bf16");
   }

@@ -153,7 +153,7 @@ void PointOptions::optimizer() {
   options_.idle_if("optimizer.implementation",
                    o.implementation == OptimizerImplementation::for_loop,
                    point_.strategy->updater(job_) != Updater::device,
-                   "the host's cores update the parameters, where it costs what foreach does");
+                   "the host's cores update the parameters, and there it costs as much as foreach");
 }
 
 void PointOptions::surroundings() {

@@ -46,10 +46,10 @@ void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& 
 void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
   const std::string uneven = uneven_workers(*p.worker_steps);
   if (uneven.empty()) return;
-  record.warnings.push_back(fmt::format(
-      "{}: {}: the others' data hardly count, so time and price are not those of training on all "
-      "of it",
-      point_text(p.strategy, p.gpus), uneven));
+  record.warnings.push_back(
+      fmt::format("{}: {}: the data of the other workers hardly count, so time and price are not "
+                  "for training on the whole dataset",
+                  point_text(p.strategy, p.gpus), uneven));
 }
 
 }  // namespace

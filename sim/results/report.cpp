@@ -116,15 +116,15 @@ const char* order_text(SortKey key) {
     case SortKey::none:
       return "As written.";
     case SortKey::time:
-      return "The fastest first, what does not fit last.";
+      return "The fastest first; points that do not fit last.";
     case SortKey::cost:
-      return "The cheapest first, what does not fit last.";
+      return "The cheapest first; points that do not fit last.";
     case SortKey::memory:
-      return "The least memory first, what does not fit last.";
+      return "The least memory first; points that do not fit last.";
     case SortKey::energy:
-      return "The least energy first, what does not fit last.";
+      return "The least energy first; points that do not fit last.";
     case SortKey::throughput:
-      return "The highest throughput first, what does not fit last.";
+      return "The highest throughput first; points that do not fit last.";
   }
   return "";
 }

@@ -205,7 +205,7 @@ Answer answer(const ReportChapter& chapter) {
   compare_strategies(fitting, *fastest, result);
   tell_scaling(fitting, *fastest, result);
   result.sentences.push_back(
-      fmt::format("What limits {}: {}.", title(*fastest), fastest->bottleneck));
+      fmt::format("Bottleneck of {}: {}.", title(*fastest), fastest->bottleneck));
   tell_memory(chapter, fitting, result);
   tell_agreement(chapter, result);
   for (const std::string& finding : record.findings) {

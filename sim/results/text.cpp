@@ -75,7 +75,7 @@ std::string render_text(const ResultRecord& record) {
   out += section("How stale the updates are", staleness_bars(record));
   out += section("One worker's share of the steps", workers_table(record));
   out += section("Over seeds: the mean step and staleness", seeds_table(record));
-  out += section("What stragglers cost a step (without them; own work and waiting of ranks)",
+  out += section("Cost of stragglers for a step (step without them; own work and waiting of ranks)",
                  stragglers_table(record));
   out += section("Energy of the GPUs for the whole run, at full board power: while busy, always",
                  energy_table(record));

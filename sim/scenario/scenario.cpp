@@ -145,7 +145,7 @@ void check_kind(const Node& root) {
 constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
     {{"lora", "LoRA is said by `adapters`"},
      {"peft", "adapters are said by `adapters`"},
-     {"freeze", "what is not trained is said by `frozen`"},
+     {"freeze", "`frozen` names the parameters that are not trained"},
      {"quanti", "quantised weights are said by `frozen.quantization`"},
      {"fp8", "products in fp8 are said by `low_precision`"},
      {"tensor_parallel", "tensor parallelism is not there yet"}}};

@@ -20,14 +20,16 @@ void describe(Visitor& v, InputSpec& i) {
 
 template <class Visitor>
 void describe(Visitor& v, DatasetSpec& d) {
-  v.field("samples", d.samples, "Training samples of one epoch; with it the whole run is priced.",
+  v.field("samples", d.samples,
+          "Training samples of one epoch; gives the length of the run, and so its time and price.",
           {.unit = Dimension::count, .min = 0, .max = 1e13});
   v.field("epochs", d.epochs, "Passes over the data.", {.min = 0, .max = 1e6});
   v.field("tokens", d.tokens, "Tokens of the whole run, instead of samples and epochs.",
           {.unit = Dimension::count, .min = 0, .max = 1e16});
-  v.field("steps", d.steps, "Optimizer steps of the whole run, instead.",
+  v.field("steps", d.steps, "Optimizer steps of the whole run, instead of samples and epochs.",
           {.unit = Dimension::count, .min = 0, .max = 1e13});
-  v.field("time", d.seconds, "Time that the whole run trains without failures, instead.",
+  v.field("time", d.seconds,
+          "Training time of the whole run without failures, instead of samples and epochs.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
   v.check([&](auto report) {
     const char* length = d.samples > 0 ? "samples" : "";
@@ -55,7 +57,7 @@ void describe(Visitor& v, BatchSpec& b) {
   v.field("micro", b.micro, "Samples of one forward and backward on one GPU.",
           {.min = 0, .max = most, .several = true});
   v.field("accumulation", b.accumulation,
-          "Micro-batches of one optimizer step; 0 = what follows from the others, or 1.",
+          "Micro-batches of one optimizer step; 0 = derived from the other fields, else 1.",
           {.min = 0, .max = 1e6});
   v.check([&](auto report) {
     if (b.global > 0 && b.per_gpu > 0) report("per_gpu", "contradicts global", "give one of them");
@@ -68,10 +70,11 @@ void describe(Visitor& v, BatchSpec& b) {
 template <class Visitor>
 void describe(Visitor& v, LowPrecision& l) {
   v.field("recipe", l.recipe,
-          "How operands get their scales, and by which library; docs/fast-path.md.",
+          "Rule by which operands get their scales, and the library; see docs/fast-path.md.",
           {.required = true});
   v.field("gather", l.gather,
-          "FSDP gathers those weights as fp8 (torchao's enable_fsdp_float8_all_gather).");
+          "FSDP gathers the weights of these products as fp8 (torchao's "
+          "enable_fsdp_float8_all_gather).");
 }
 
 template <class Visitor>
@@ -80,14 +83,14 @@ void describe(Visitor& v, DataLoading& d) {
           "Batches already lie in device memory (synthetic data, a loader on the GPU): no copy "
           "from the host.");
   v.field("samples_per_second", d.samples_per_second,
-          "Samples the input pipeline delivers to one GPU; 0 = never the bound.",
+          "Samples per second that the input pipeline delivers to one GPU; 0 = unlimited.",
           {.unit = Dimension::count, .min = 0, .max = 1e12});
 }
 
 template <class Visitor>
 void describe(Visitor& v, StrategyEntry& s) {
   v.location(s.where);
-  v.alternative("strategy", s.options, "How the GPUs work together.");
+  v.alternative("strategy", s.options, "Strategy by which the GPUs work together.");
   v.field("label", s.label, "Name in tables and in `measured`; empty = the strategy's name.");
   v.field("precision", s.precision, "Overrides the scenario's precision.");
   v.field("activation_checkpointing", s.activation_checkpointing,
@@ -113,29 +116,30 @@ void describe(Visitor& v, ConvergenceSpec& c) {
   v.field("data", c.data,
           "fashion-mnist (Debian's package), synthetic, or a folder with the files of MNIST, "
           "Fashion-MNIST or CIFAR-10.");
-  v.field("learning_rate", c.learning_rate, "At the beginning.",
+  v.field("learning_rate", c.learning_rate, "Learning rate at the beginning of the run.",
           {.min = 1e-12, .max = 1e6, .several = true});
   v.field("scaling", c.scaling,
           "The learning rate times the number of workers (linear), or its square root.");
-  v.field("momentum_at", c.momentum_at, "Who keeps the optimizer's momentum.");
+  v.field("momentum_at", c.momentum_at, "Place of the optimizer's momentum.");
   v.field("schedule", c.schedule,
-          "constant; cosine: to nothing; steps: a tenth at half of the run, a hundredth at three "
-          "quarters.");
-  v.field("warm_up_epochs", c.warm_up_epochs, "In these the rate grows from nothing.",
-          {.min = 0, .max = 1e6});
+          "constant; cosine: falls to 0; steps: a tenth from half of the run on, a hundredth from "
+          "three quarters on.");
+  v.field("warm_up_epochs", c.warm_up_epochs,
+          "Epochs in which the learning rate grows linearly from 0.", {.min = 0, .max = 1e6});
   v.field("initialisation", c.initialisation,
           "layers: each layer's own default; kaiming: convolutions as torchvision's VGG and ResNet "
           "begin.");
   v.field("running_statistics", c.running_statistics,
-          "Batch norm's, of the network that is judged: those of the first worker, or untouched, "
-          "as on a server that is pushed nothing but gradients.");
+          "Running statistics of batch norm in evaluations: those of the first worker, or "
+          "untouched, as on a server that receives only gradients.");
   v.field("seeds", c.seeds,
           "Runs of each point, with other initial values and another order of the data.",
           {.min = 1, .max = 1000});
   v.field("evaluations", c.evaluations, "How often the test set is classified in a run.",
           {.min = 1, .max = 10000});
-  v.field("test_samples", c.test_samples, "Of the test set; 0 = all.", {.min = 0, .max = 1e9});
-  v.field("target", c.target, "Accuracy whose time and cost are asked for.",
+  v.field("test_samples", c.test_samples, "Samples of the test set; 0 = all.",
+          {.min = 0, .max = 1e9});
+  v.field("target", c.target, "Accuracy to reach; the answer gives the time and cost until then.",
           {.unit = Dimension::fraction, .min = 0, .max = 1});
   v.field("tune", c.tune,
           "Tries learning rates and momenta for each point, judged on a sixth of the training data "
@@ -147,17 +151,18 @@ void describe(Visitor& v, SimulationSpec& s) {
   v.field("seed", s.seed, "Seed of all random draws.", {.min = 0, .max = 9e15});
   v.field(
       "seeds", s.seeds,
-      "Simulations of every point, with `seed` and the numbers after it: the mean of their steps "
-      "and of the staleness, with a 90 % interval. Left out: 4 where workers need not keep step, "
-      "anything is drawn, and they simulate at most 3000 steps together; 1 elsewhere.",
+      "Simulations of every point, with `seed` and the numbers after it; the answer has the means "
+      "of step time and staleness with 90 % intervals. Left out: 4 if workers need not keep step, "
+      "anything is drawn and all simulations have at most 3000 steps together; otherwise 1.",
       {.min = 1, .max = 1000});
-  v.field("steps", s.steps, "Optimizer steps simulated at most; fewer when they no longer change.",
+  v.field("steps", s.steps,
+          "Largest number of simulated optimizer steps; fewer once a steady state is reached.",
           {.min = 2, .max = 1e6});
   v.field("interference", s.interference, "Communication slows down the compute it overlaps with.");
   v.field("network", s.network, "flow: transfers share links; analytic: no contention.");
   v.field("engine", s.engine,
-          "What carries out the simulated programs. auto: SimGrid where transfers can meet on a "
-          "link and are few, a loop of our own elsewhere. Times are the same.");
+          "Executor of the simulated programs. auto: SimGrid for few transfers that can meet on a "
+          "link, otherwise Lockstep's own loop. The times are equal.");
 }
 
 template <class Visitor>
@@ -176,7 +181,7 @@ void describe(Visitor& v, MeasuredRow& m) {
   v.field("peak_allocated", m.memory, "Peak of the framework's allocated device memory on one GPU.",
           {.unit = Dimension::bytes, .min = 1, .max = 1e15});
   v.field("fits", m.fits, "Whether the job fits in memory.");
-  v.field("source", m.source, "Where the figure comes from.");
+  v.field("source", m.source, "Source of the figure.");
   v.field("calibration", m.calibration,
           "The figure was used to fit a shipped device or platform: no test of prediction.");
   v.check([&](auto report) {
@@ -196,7 +201,7 @@ void describe(Visitor& v, EnergySpec& e) {
   v.field("overhead", e.overhead, "Power of the building over that of its machines (PUE).",
           {.min = 1, .max = 10});
   v.field("carbon_intensity", e.carbon_intensity,
-          "Grams of CO2 for each kWh of your grid; 0 = not said.", {.min = 0, .max = 1e4});
+          "Grams of CO2 per kWh of your grid; 0 = no prediction of CO2.", {.min = 0, .max = 1e4});
 }
 
 template <class Visitor>
@@ -219,7 +224,7 @@ void describe(Visitor& v, MeshLimits& m) {
 
 template <class Visitor>
 void describe(Visitor& v, RecommendSpec& r) {
-  v.field("parallel", r.parallel, "Meshes that are looked at: all combinations that divide.");
+  v.field("parallel", r.parallel, "Meshes to consider: all combinations that divide.");
 }
 
 // Places for messages about whole fields.
@@ -258,10 +263,11 @@ template <class Visitor>
 void describe(Visitor& v, Scenario& s) {
   describe_places(v, s);
   v.field("name", s.name, "The question, in a few words.", {.required = true});
-  v.field("description", s.description, "What to look at, and why.");
+  v.field("description", s.description,
+          "Free text: the reason for the question, and figures to look at.");
   v.field("recipe", s.recipe,
-          "Training code whose defaults hold for what the file does not say; "
-          "docs/scenario-format.md lists them.",
+          "Training code whose defaults fill in the fields that the file leaves out; see "
+          "docs/scenario-format.md.",
           {.several = true});
   v.field("model", s.model, "Name of a file in models/, or a path to one.",
           {.required = true, .several = true});
@@ -277,11 +283,11 @@ void describe(Visitor& v, Scenario& s) {
   v.field("gradient_clipping", s.gradient_clipping,
           "Largest norm of the gradient; 0 = no clipping.", {.min = 0, .max = 1e12});
   v.field("activation_checkpointing", s.activation_checkpointing,
-          "What forward computes is thrown away and computed again in backward.");
+          "Activations are discarded in forward and computed again in backward.");
   v.field("recompute", s.recompute,
-          "What activation checkpointing computes again: blocks, every repeated block; attention, "
-          "that operator alone; operators, blocks without their fused attention and every second "
-          "matrix product.");
+          "Part that activation checkpointing computes again: blocks, every repeated block; "
+          "attention, only that operator; operators, blocks without their fused attention and "
+          "every second matrix product.");
   describe_fast_path(v, s);
   v.field("attention", s.attention,
           "fused: flash attention; plain: the scores are written to memory.");
@@ -292,8 +298,8 @@ void describe(Visitor& v, Scenario& s) {
   v.field("platform", s.platform, "Name of a file in platforms/, or a path to one.",
           {.required = true, .several = true});
   v.field("fabric", s.fabric,
-          "What differs from the platform's network between nodes; measured curves of its "
-          "collectives follow as the model says.");
+          "Overrides of the platform's network between nodes; its measured curves of collectives "
+          "are scaled as the model predicts.");
   v.field("profile", s.profile, "Folder or file of a measured profile; empty = modelled costs.");
   v.field("price_per_gpu_hour", s.price_per_gpu_hour, "Overrides the platform's price.",
           {.unit = Dimension::dollars_per_hour, .min = 0, .max = 1e6});
@@ -303,17 +309,16 @@ void describe(Visitor& v, Scenario& s) {
           "How one replica of the model is spread over GPUs; data parallelism takes the others.");
   v.field("strategies", s.strategies, "Strategies to answer for.",
           {.required = true, .min_items = 1, .max_items = 1000});
-  v.field("stragglers", s.stragglers, "How the ranks differ.");
-  v.field("energy", s.energy, "What the GPUs draw over the whole run is said, too.");
-  v.field("faults", s.faults, "What fails in the whole run, and what then.");
-  v.field("checkpoint", s.checkpoints, "What a restart goes back to.");
-  v.field("simulation", s.simulation, "How the simulation is run.");
+  v.field("stragglers", s.stragglers, "Differences between the ranks.");
+  v.field("energy", s.energy, "Also predict the energy of the GPUs over the whole run.");
+  v.field("faults", s.faults, "Failures in the whole run, and how the job recovers.");
+  v.field("checkpoint", s.checkpoints, "Checkpoints from which a restart goes on.");
+  v.field("simulation", s.simulation, "Options of the simulation.");
   v.field("convergence", s.convergence,
-          "Real training in the simulated order of events: what accuracy is reached when.");
-  v.field("recommend", s.recommend, "What `recommend` looks at.");
+          "Real training in the simulated order of events: accuracy over time.");
+  v.field("recommend", s.recommend, "Candidates that `recommend` considers.");
   v.field("measured", s.measured, "Measured figures that `validate` compares with.");
-  v.field("anchor", s.anchor,
-          "Measured step times of your own that set the scale of the prediction.");
+  v.field("anchor", s.anchor, "Your own measured step times, to which the prediction is scaled.");
   v.check([&](auto report) {
     for (const auto& [name, is_there] :
          {std::pair{"faults", s.faults.has_value()}, {"energy", s.energy.has_value()}}) {

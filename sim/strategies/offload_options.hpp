@@ -73,7 +73,7 @@ void describe(Visitor& v, OffloadOptions& o) {
              "`optimizer: host` and `parameters: host`");
     }
     if (o.parameters != OffloadTier::device && (!o.is_used() || o.fraction < 1)) {
-      report("parameters", "are offloaded, and the device updates some of them",
+      report("parameters", "are offloaded, but the device updates a part of the parameters",
              "`optimizer: host` or `nvme`, with `fraction: 1`");
     }
   });

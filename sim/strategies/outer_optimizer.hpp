@@ -25,8 +25,9 @@ template <class Visitor>
 void describe(Visitor&, MeanOuter&) {}
 template <class Visitor>
 void describe(Visitor& v, NesterovOuter& o) {
-  v.field("learning_rate", o.learning_rate, "Of the outer step.", {.min = 1e-6, .max = 100});
-  v.field("momentum", o.momentum, "Of the outer steps.", {.min = 0, .max = 0.9999});
+  v.field("learning_rate", o.learning_rate, "Learning rate of the outer step.",
+          {.min = 1e-6, .max = 100});
+  v.field("momentum", o.momentum, "Momentum of the outer step.", {.min = 0, .max = 0.9999});
 }
 
 }  // namespace lockstep

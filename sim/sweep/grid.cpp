@@ -57,7 +57,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
       throw setting_error(setting, 1, "is set twice", "give all values to one --set");
     }
     if (first == "measured" || first == "anchor") {
-      throw setting_error(setting, 1, "is no part of what is predicted", "set it in the file");
+      throw setting_error(setting, 1, "does not take part in the prediction", "set it in the file");
     }
     if (setting.path == "strategies") {
       refuse_lists(setting);

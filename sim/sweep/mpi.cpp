@@ -183,7 +183,7 @@ void check_same_sweep(const SweepPlan& plan) {
   MPI_Allreduce(&same, &all_same, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   if (all_same == 0) {
     throw file_error("", "sweep", "the ranks were told different sweeps",
-                     "give all of them the same scenario file and options");
+                     "give all processes the same scenario file and options");
   }
 }
 

@@ -95,7 +95,7 @@ constexpr const char* no_autocast =
     "scenario's precision, and a part of the speed";
 
 constexpr const char* compresses =
-    "gradients are compressed, which changes what is learned: --min-accuracy trains it";
+    "gradients are compressed, which changes the learning: --min-accuracy trains it";
 
 // Differences in the computation: from `best`, or from the scenario if the candidate is the best
 // itself.
@@ -128,7 +128,7 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
     text = fmt::format(
         "{}the {} of {} that meet every limit{}; {}", text.empty() ? "" : text + "; otherwise ",
         by_names[static_cast<std::size_t>(r.by)], r.ranked.size(),
-        is_best || c.passed_over ? "" : ", but for what is better by too little to tell",
+        is_best || c.passed_over ? "" : ", except candidates that are better by too little to tell",
         c.verdict.bottleneck);
     return text + otherwise(c, best);
   }
@@ -261,7 +261,7 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
       text += wrapped(fmt::format("{}  {}", i + 1, reason(r, *list[i], *list.front())), 3) + "\n";
     }
     text += faster_text(r);
-    text += "\nTo see each of them\n";
+    text += "\nTo see each candidate\n";
     for (std::size_t i = 0; i < list.size(); ++i) {
       text += fmt::format("{}  {}\n", i + 1, command(*list[i], scenario, settings));
     }
@@ -284,14 +284,13 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
   if (r.left_out.empty()) text += "     none\n";
   if (const MeshCounts& meshes = r.meshes; meshes.looked_at > 0) {
     text +=
-        wrapped(fmt::format(
-            "Meshes: {} looked at, {} of them do not divide, {} ruled out by bounds of time and "
-            "memory, {} simulated",
-            meshes.looked_at, meshes.refused, meshes.ruled_out, meshes.simulated)) +
+        wrapped(fmt::format("Meshes: {} considered, {} do not divide, {} ruled out by bounds of "
+                            "time and memory, {} simulated",
+                            meshes.looked_at, meshes.refused, meshes.ruled_out, meshes.simulated)) +
         "\n";
   }
   if (r.trainings > 0) {
-    text += fmt::format("{} of them learn differently and were trained in the simulated order\n",
+    text += fmt::format("{} candidates learn differently and were trained in the simulated order\n",
                         r.trainings);
   }
   if (!r.matrix.empty()) {
@@ -299,7 +298,7 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
             matrix_text(r);
     if (std::any_of(r.matrix.begin(), r.matrix.end(),
                     [](const MatrixColumn& c) { return !c.limit.empty(); })) {
-      text += wrapped("(in brackets: what limits the step instead of the slow GPU)") + "\n";
+      text += wrapped("(in brackets: the bottleneck of the step instead of the slow GPU)") + "\n";
     }
   }
   return text;

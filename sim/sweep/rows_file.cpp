@@ -256,7 +256,7 @@ void merge_rows(const std::vector<std::string>& files, const std::string& output
     throw file_error("", "--merge",
                      fmt::format("{} of {} rows are missing, the first is row {}", missing.size(),
                                  all, missing.front()),
-                     "name all shards, and run those again that did not end");
+                     "name all shards, and run unfinished shards again");
   }
   merged->write(output, csv);
 }

@@ -43,7 +43,7 @@ SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::si
   if (rows > most_rows) {
     throw file_error("", sample_size > 0 ? "--sample" : "--set",
                      fmt::format("{} points are more than can be simulated, {}", rows, most_rows),
-                     "draw some of them with --sample N, or set fewer values");
+                     "draw N points with --sample N, or set fewer values");
   }
   if (sample_size > 0) {
     plan.points = sample(grid.size(), sample_size, seed);

@@ -152,7 +152,7 @@ class Statement {
     }
     if (value.find("${") != std::string::npos) {
       account.fate = KeyFate::asked;
-      account.meaning = "what it stands for is known when the program runs";
+      account.meaning = "its value is known only when the program runs";
       return;
     }
     std::string meaning = account.value;

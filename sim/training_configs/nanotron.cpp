@@ -21,7 +21,7 @@ void nanotron_model(Interpreted& run) {
   if (facts.has("nanotron.expert_mlp"))
     run.derive("model.mlp", *facts.text("nanotron.expert_mlp"), "nanotron.expert_mlp");
   run.notes.push_back(
-      "nanotron's experts are priced as those of models/qwen3-moe, without tied embeddings");
+      "nanotron's experts are priced as the experts of models/qwen3-moe, without tied embeddings");
 }
 
 }  // namespace

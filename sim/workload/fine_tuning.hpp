@@ -91,12 +91,13 @@ template <class Visitor>
 void describe(Visitor& v, FineTuning& f) {
   v.field("adapters", f.adapters,
           "Low-rank adapters (LoRA) are trained beside linear layers; all else is frozen.");
-  v.field("frozen", f.frozen, "What is not trained, and how it is kept.");
+  v.field("frozen", f.frozen,
+          "Parameters that are not trained, and the format in which they are kept.");
   v.check([&](auto report) {
     const FrozenOptions& frozen = f.frozen;
     if (f.adapters && !frozen.parameters.empty()) {
       report("frozen.parameters", "has no effect beside adapters: all but these is frozen",
-             "adapters.whole names what is trained");
+             "adapters.whole names the layers that are trained");
     }
     if (f.adapters) return;
     if (frozen.half)

@@ -214,8 +214,8 @@ Value attention(const OpCall& call) {
   }
   if (!call.step.options().fused_attention || call.integer("learned_bias") != 0) {
     throw parallel_misfit(parallel, "context",
-                          fmt::format("{}: scores that are written to memory are not those of "
-                                      "parts of a sequence",
+                          fmt::format("{}: parts of a sequence need fused attention; plain "
+                                      "attention writes the scores of whole sequences",
                                       call.name),
                           "exchange: all-to-all, or fused attention");
   }

@@ -185,7 +185,7 @@ class RankCall {
     for (const Value& input : call_.inputs) {
       if (is_split(input) != split) {
         fail("some of query, key and value are split over heads, others are not",
-             "the plan must cut all of them by columns, or none");
+             "the plan must cut all of these layers by columns, or none");
       }
     }
     if (!split) return gather_all();

@@ -96,8 +96,7 @@ bool FieldReader::variable_name(const Node& node, const std::string& name) {
       !std::all_of(name.begin(), name.end(), letter)) {
     fail(node, fmt::format("'{}' is no name: it needs letters, digits and '_'", name));
   } else if (std::find(reserved.begin(), reserved.end(), name) != reserved.end()) {
-    fail(node,
-         fmt::format("'{}' is what every step knows its input by; choose another name", name));
+    fail(node, fmt::format("'{}' is the name of every step's input; choose another name", name));
   } else {
     return true;
   }

@@ -417,7 +417,7 @@ TEST(Accuracy, WithoutRoomForItsFilesIsAWarning) {
   Command& unkept = study.run("--json", "export XDG_CACHE_HOME=/dev/null;");
   EXPECT_EQ(unkept.wait(), 0);
   EXPECT_EQ(json::parse(unkept.out()).at("predictions"), expected.at("predictions"));
-  const std::string warning = "what was learnt is not kept: cannot write /dev/null/lockstep/";
+  const std::string warning = "the trained results are not kept: cannot write /dev/null/lockstep/";
   EXPECT_THAT(unkept.err(), HasSubstr("note: " + warning));
   Command& homeless = study.run("--json", "unset XDG_CACHE_HOME HOME;");
   EXPECT_EQ(homeless.wait(), 0);

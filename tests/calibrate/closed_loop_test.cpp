@@ -41,7 +41,7 @@ TEST(ClosedLoop, EndsOnOneSignalAndSaysWhereTheProfileIs) {
   ::kill(command.pid(), SIGINT);
   EXPECT_EQ(command.wait(), 130) << command.err();
   EXPECT_LT(seconds_since(start), 10);
-  EXPECT_THAT(command.err(), HasSubstr("interrupted; what was measured is in kept"));
+  EXPECT_THAT(command.err(), HasSubstr("interrupted; the results so far are in kept"));
   EXPECT_THAT(text_of(command.path() / "kept" / "profile.yaml"), HasSubstr("no, interrupted"));
   EXPECT_EQ(command.out(), "");
   EXPECT_FALSE(command.run_folder_left());

@@ -308,7 +308,7 @@ TEST(Stragglers, WhatIsNotThereIsRefusedWithItsPlace) {
            {"other_devices: [{device: t4, ranks: 9}, {device: t4, nodes: 1}]",
             "rank 9 is in node 1, which is named, too"},
            {"other_devices: [{device: t4, ranks: 1, nodes: 0}]", "ranks: contradicts nodes"},
-           {"other_devices: [{device: t4}]", "says nobody who has it; nodes, or ranks"},
+           {"other_devices: [{device: t4}]", "names no node or rank; nodes, or ranks"},
            {"slow_links: [{speed: 50%, node: 3}]", "there is no node 3; nodes are 0 to 1"},
            {"slow_links: [{speed: 50%, link: nic}]", "did you mean 'NIC'?"},
            {"slow_links: [{speed: 0%}]", "out of range"},

@@ -40,7 +40,7 @@ TEST(Remarks, WhatIsLearntIsAnEffectWhereItIsAskedFor) {
   const auto server = [](const std::string& options) {
     return "gpus: 4\nstrategies: [parameter_server: {" + options + "}]\n";
   };
-  const std::string learnt = " has no effect: it changes what is learnt, not how long that takes";
+  const std::string learnt = " has no effect on time: it only changes the learning";
   for (const std::string option : {"weighting", "weighting_strength"}) {
     const std::string of_async =
         server("consistency: async, weighting: age, weighting_strength: 0.7");

@@ -243,7 +243,7 @@ const std::vector<Option> server_options{
     {"data.classes", "{classes: 0.3}", "", "", true},
     {"secure_aggregation", "1.7"},
     {"server_nic_rate", "1 Gbit/s"},
-    {"switch", "{to: async}", "what the run begins with is refused"},
+    {"switch", "{to: async}", "the consistency with which the run begins is refused"},
     {"switch.to", "{to: sync}", "equal workers keep step by themselves", "{to: async}"},
     {"switch.at", "{to: async, at: 50%}", "nobody reaches the bound", "{to: async}"},
 };

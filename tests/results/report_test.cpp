@@ -158,7 +158,7 @@ TEST(Report, BeginsWithAllAlternatives) {
                           "1 of 3 points does not fit into memory.",
                           "1 of 3 alternatives cannot be; the table says why."));
   EXPECT_EQ(compared["answer"]["highlights"][1]["detail"], "slow, per_gpu 64, ddp on 4 GPUs");
-  EXPECT_EQ(compared["order_text"], "The fastest first, what does not fit last.");
+  EXPECT_EQ(compared["order_text"], "The fastest first; points that do not fit last.");
   EXPECT_EQ(compared["headings"], Json({"platform", "per_gpu"}));
   EXPECT_EQ(compared["order"].dump(),
             R"([{"alternative":1,"prediction":1},{"alternative":0,"prediction":0},)"

@@ -105,7 +105,7 @@ TEST_F(GridOf, WrongPathsAndValuesAreToldInTheSettingsText) {
   EXPECT_THAT(wrong({"platform=dgx"}), HasSubstr("unknown platform 'dgx'"));
   EXPECT_THAT(wrong({"gpus=[1,2],[3]"}), HasSubstr("not a list; write gpus=A,B"));
   EXPECT_THAT(wrong({"gpus=1", "gpus=2"}), HasSubstr("is set twice"));
-  EXPECT_THAT(wrong({"measured=[]"}), HasSubstr("is no part of what is predicted"));
+  EXPECT_THAT(wrong({"measured=[]"}), HasSubstr("does not take part in the prediction"));
   const auto both = wrong({"precision=fp23", "batch.per_gpu=8,1.5"});  // all at once
   EXPECT_THAT(both, AllOf(HasSubstr("fp23"), HasSubstr("1.5")));
 }

@@ -316,7 +316,7 @@ TEST_F(Recommend, AFigureOfNothingNamesItsLimit) {
   const std::string text = recommendation_text(found, "s.yaml");
   EXPECT_THAT(text, HasSubstr("+0 % (data loading rate)"));
   EXPECT_THAT(text, Not(HasSubstr("-0 %")));
-  EXPECT_THAT(text, HasSubstr("(in brackets: what limits"));
+  EXPECT_THAT(text, HasSubstr("(in brackets: the bottleneck"));
   Recommendation faster = found;  // by how links are shared
   faster.matrix.front().uneven = 0.97;
   EXPECT_THAT(recommendation_text(faster, "s.yaml"), Not(HasSubstr("-3 %")));

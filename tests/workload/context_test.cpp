@@ -170,7 +170,7 @@ TEST(ContextParallel, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message_of("llama", options), HasSubstr("8 GPUs cannot share 4 heads"));
   options.parallel.context.exchange = ContextExchange::ring;
   options.fused_attention = false;
-  EXPECT_THAT(message_of("llama", options), HasSubstr("scores that are written to memory"));
+  EXPECT_THAT(message_of("llama", options), HasSubstr("plain attention writes the scores"));
   options = {};
   options.parallel.context.size = 2;
   EXPECT_THAT(message_of("resnet18", options), HasSubstr("reads images, not sequences"));

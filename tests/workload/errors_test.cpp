@@ -98,7 +98,7 @@ const BadModel bad_models[] = {
     {"block_name", "!input: {image: [3, 8, 8]}\nblocks:\n  conv: {layers: [relu]}\nlayers: [conv]",
      "cannot have the name of an operator"},
     {"reserved", "!input: {image: [3, 8, 8]}\nparameters: {channels: 3}\nlayers: [relu]",
-     "every step knows its input by"},
+     "the name of every step's input"},
     {"no_input", "!layers: [relu]", "a model needs `input:`"},
     {"no_layers", "!input: {image: [3, 8, 8]}", "a model needs `layers:`"},
     {"two_inputs", "!input: {image: [3, 8, 8], tokens: 5}\nlayers: [relu]", "not both"},

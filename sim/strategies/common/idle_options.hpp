@@ -23,8 +23,7 @@ class IdleOptions {
   // The option changes learning, and no figure of a step.
   void learnt_if(const char* option, bool set, bool learnt) {
     if (!set || !learnt) return;
-    list_.push_back(
-        {option, "has no effect: it changes what is learnt, not how long that takes", true});
+    list_.push_back({option, "has no effect on time: it only changes the learning", true});
   }
   // The option moves some host time at most.
   void hardly_if(const char* option, bool set, const std::string& reason) {

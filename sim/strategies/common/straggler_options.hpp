@@ -125,7 +125,7 @@ template <class Visitor>
 void describe(Visitor& v, SlowPeriods& s) {
   v.field("every", s.every, "Steps of a rank from one period to the next, on average.",
           {.min = 1, .max = 1e9});
-  v.field("lasts", s.lasts, "Steps.", {.min = 1, .max = 1e6});
+  v.field("lasts", s.lasts, "Length of a period in steps.", {.min = 1, .max = 1e6});
   v.field("factor", s.factor, "Device work takes this many times longer meanwhile.",
           {.min = 1, .max = 1000});
   v.check([&](auto report) {
@@ -137,7 +137,7 @@ template <class Visitor>
 void describe(Visitor& v, LoaderHiccups& h) {
   v.field("every", h.every, "Micro-batches of a rank from one to the next, on average.",
           {.min = 1, .max = 1e9});
-  v.field("lasts", h.seconds, "How late the batch is.",
+  v.field("lasts", h.seconds, "Delay of the batch.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e6});
 }
 
@@ -146,12 +146,14 @@ void describe(Visitor& v, SlowLink& s) {
   v.location(s.where);
   v.field("link", s.link, "Class of the link.");
   v.field("node", s.node,
-          "Whose, from 0: all of this class there; of uplinks, those of its leaf switch. Servers' "
-          "own hosts follow the nodes with GPUs.",
+          "Index of the node, from 0: all of its links of this class are slow; of the class "
+          "uplink, the uplinks of its leaf switch. Hosts of parameter servers are numbered after "
+          "the nodes with GPUs.",
           {.min = 0, .max = 1e6});
-  v.field("speed", s.speed, "Share of its rate that is left.",
+  v.field("speed", s.speed, "Share of the link's rate that is left.",
           {.unit = Dimension::fraction, .min = 1e-3, .max = 1, .required = true});
-  v.field("from", s.from, "Simulated time at which it begins; not with parameter servers.",
+  v.field("from", s.from,
+          "Simulated time at which the link becomes slow; not with parameter servers.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e9});
 }
 
@@ -160,14 +162,15 @@ void describe(Visitor& v, Neighbour& n) {
   v.location(n.where);
   v.field("link", n.link, "Class of the links.");
   v.field("nodes", n.nodes,
-          "Whose, from 0; left out: all. Of uplinks, those of their leaf switches. Servers' own "
-          "hosts follow the nodes with GPUs.",
+          "Indices of the nodes, from 0; left out: all. The class uplink means the uplinks of "
+          "their leaf switches. Hosts of parameter servers are numbered after the nodes with GPUs.",
           {.min = 0, .max = 1e6, .max_items = 65536, .single = true});
-  v.field("share", n.share, "Of a link's rate, each way, that it takes while it sends.",
+  v.field("share", n.share,
+          "Share of a link's rate that the neighbour takes while it sends, in each direction.",
           {.unit = Dimension::fraction, .min = 1e-3, .max = 0.999, .required = true});
-  v.field("lasts", n.lasts, "Length of a burst; left out: it always sends.",
+  v.field("lasts", n.lasts, "Length of a burst; left out: the neighbour always sends.",
           {.unit = Dimension::seconds, .min = 1e-6, .max = 1e9});
-  v.field("every", n.every, "From one burst to the next, on average; needs `lasts`.",
+  v.field("every", n.every, "Mean time from one burst to the next; needs `lasts`.",
           {.unit = Dimension::seconds, .min = 1e-3, .max = 1e9});
   v.check([&](auto report) {
     if (n.lasts && !n.every) report("lasts", "a burst needs `every` beside it");
@@ -183,12 +186,12 @@ void describe(Visitor& v, OtherDevice& o) {
   v.location(o.where);
   v.field("device", o.device, "Name of a file in platforms/devices/, or a path to one.",
           {.required = true});
-  v.field("nodes", o.nodes, "Which nodes have it, from 0; or `ranks`.",
+  v.field("nodes", o.nodes, "Indices of the nodes with this device, from 0; or give `ranks`.",
           {.min = 0, .max = 1e6, .max_items = 65536, .single = true});
-  v.field("ranks", o.ranks, "Which ranks have it, from 0; or `nodes`.",
+  v.field("ranks", o.ranks, "Indices of the ranks with this device, from 0; or give `nodes`.",
           {.min = 0, .max = 1e6, .max_items = 65536, .single = true});
   v.check([&](auto report) {
-    if (o.nodes.empty() && o.ranks.empty()) report("", "says nobody who has it", "nodes, or ranks");
+    if (o.nodes.empty() && o.ranks.empty()) report("", "names no node or rank", "nodes, or ranks");
     if (!o.nodes.empty() && !o.ranks.empty()) {
       report("ranks", "contradicts nodes", "give one of them");
     }
@@ -198,7 +201,7 @@ void describe(Visitor& v, OtherDevice& o) {
 template <class Visitor>
 void describe(Visitor& v, SlowRank& s) {
   v.location(s.where);
-  v.field("rank", s.rank, "Which rank, from 0.", {.min = 0, .max = 1e6, .required = true});
+  v.field("rank", s.rank, "Index of the rank, from 0.", {.min = 0, .max = 1e6, .required = true});
   v.field("factor", s.factor, "Its device work takes this many times longer.",
           {.min = 0.01, .max = 1000, .required = true});
 }
@@ -214,7 +217,7 @@ void describe(Visitor& v, Stragglers& s) {
   v.field("loader_hiccups", s.loader_hiccups, "Batches that are late now and then.");
   v.field("slow_links", s.slow_links, "Links that are slower than the platform's.",
           {.max_items = 1000});
-  v.field("neighbours", s.neighbours, "Other jobs' traffic on links that this one uses, too.",
+  v.field("neighbours", s.neighbours, "Traffic of other jobs on links that this job uses.",
           {.max_items = 1000});
   v.field("other_devices", s.other_devices, "Nodes or ranks with other GPUs than the platform's.",
           {.max_items = 1000});

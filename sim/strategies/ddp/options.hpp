@@ -107,10 +107,11 @@ template <class Visitor>
 void describe(Visitor&, BucketFusion&) {}
 template <class Visitor>
 void describe(Visitor& v, HorovodFusion& f) {
-  v.field("cycle", f.cycle, "The background thread looks for ready gradients at most so often.",
+  v.field("cycle", f.cycle,
+          "Shortest time between two looks of the background thread for ready gradients.",
           {.unit = Dimension::seconds, .min = 0, .max = 10});
   v.field("threshold", f.threshold,
-          "Gradients are reduced together up to this size; 0 B = each by itself.",
+          "Largest size of gradients that are reduced together; 0 B = each gradient by itself.",
           {.unit = Dimension::bytes, .min = 0, .max = 1e12});
 }
 
@@ -150,31 +151,29 @@ void describe(Visitor& v, DdpOptions& o) {
   v.field("bucket_size", o.bucket_bytes,
           "A gradient bucket is closed when it holds this much (bucket_cap_mb).",
           {.unit = Dimension::bytes, .min = 1, .max = 1e12});
-  v.field("first_bucket_size", o.first_bucket_bytes,
-          "The same for the bucket that is reduced first.",
+  v.field("first_bucket_size", o.first_bucket_bytes, "Size at which the first bucket is closed.",
           {.unit = Dimension::bytes, .min = 1, .max = 1e12});
   v.field("gradient_as_bucket_view", o.gradient_as_bucket_view,
           "Gradients are views of the buckets: saves a copy of the gradients.");
   v.field("broadcast_buffers", o.broadcast_buffers,
           "Rank 0's buffers (batch norm statistics) are broadcast before every forward.");
   v.field("sync_batch_norm", o.sync_batch_norm,
-          "Batch norms take their statistics over all ranks (SyncBatchNorm): everybody waits for "
-          "them in each, forward and backward.");
+          "Batch norms compute statistics over all ranks (SyncBatchNorm); every batch norm waits "
+          "for all ranks, forward and backward.");
   v.field("find_unused_parameters", o.find_unused_parameters,
           "Search the graph for parameters without gradient; buckets are never rebuilt.");
   v.field("static_graph", o.static_graph, "The graph does not change between iterations.");
-  v.field(
-      "comm_hook", o.comm_hook,
-      "Compression of the gradients on the wire. Top-k, random-k, PowerSGD and onebit keep what "
-      "they did not send for the next step.");
+  v.field("comm_hook", o.comm_hook,
+          "Compression of the gradients on the wire. Top-k, random-k, PowerSGD and onebit add the "
+          "part that they did not send to the next step's gradients.");
   v.field("fusion", o.fusion,
-          "Which gradients travel together. buckets: PyTorch's; horovod: those that are ready when "
-          "Horovod's background thread looks.");
+          "Rule by which gradients travel together. buckets: PyTorch's buckets; horovod: all "
+          "gradients that are ready when Horovod's background thread looks.");
   v.field("power_sgd_rank", o.power_sgd_rank,
           "Rank of PowerSGD's approximation, where comm_hook does not give it.",
           {.min = 1, .max = 1024});
   v.field("overlap", o.overlap,
-          "Reduce buckets while backward runs; false: all of them after backward.");
+          "Reduce buckets while backward runs; false: all buckets after backward.");
   v.field("gradient_element_size", o.gradient_bytes,
           "Bytes of one gradient element on the wire, 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});

@@ -110,11 +110,10 @@ struct FsdpOptions {
 
 template <class Visitor>
 void describe(Visitor& v, WrapOptions& o) {
-  v.field(
-      "policy", o.policy,
-      "Which modules become units: repeated blocks, these and the layers before and after them, "
-      "by size, or only the whole model; automatic: by size when min_parameters is given, else "
-      "blocks.");
+  v.field("policy", o.policy,
+          "Modules that become units. block: repeated blocks; block_and_ends: also the layers "
+          "before and after the blocks; size: modules of at least min_parameters; none: only the "
+          "whole model; automatic: size if min_parameters is given, else block.");
   v.field("min_parameters", o.min_parameters,
           "Smallest unit of the size policy; 0 = 100M, PyTorch's default.",
           {.unit = Dimension::count, .min = 0, .max = 1e15});
@@ -127,13 +126,15 @@ template <class Visitor>
 void describe(Visitor& v, FsdpOptions& o) {
   v.field("version", o.version, "1 = FullyShardedDataParallel, 2 = fully_shard.",
           {.min = 1, .max = 2});
-  v.field("sharding", o.sharding, "What is sharded, and over which ranks.");
-  v.field("wrap", o.wrap, "Which modules become FSDP units.");
+  v.field("sharding", o.sharding, "State that is sharded, and the ranks that share one copy.");
+  v.field("wrap", o.wrap, "Modules that become FSDP units.");
   v.field("backward_prefetch", o.backward_prefetch,
-          "When backward asks for the next unit: before computing the present one (pre), after it "
-          "(post), or when it is needed (none). Version 2 is always pre.");
+          "Moment at which backward requests the all-gather of the next unit: before computing the "
+          "present unit (pre), after it (post), or when the unit is needed (none). Version 2 is "
+          "always pre.");
   v.field("forward_prefetch", o.forward_prefetch,
-          "Ask for the next unit before computing the present one in forward (version 1).");
+          "Forward requests the all-gather of the next unit before it computes the present one "
+          "(version 1).");
   v.field("limit_all_gathers", o.limit_all_gathers,
           "The host waits so that at most two units are gathered ahead (version 1).");
   v.field("cpu_offload", o.cpu_offload,
@@ -154,10 +155,9 @@ void describe(Visitor& v, FsdpOptions& o) {
       "autocast around the model, besides the mixed precision of amp-*: norms and loss in fp32.");
   v.field("sync_every_micro_batch", o.sync_every_micro_batch,
           "Reduce gradients after every micro-batch; false: only after the last (no_sync).");
-  v.field(
-      "reshard_in_pipeline", o.reshard_in_pipeline,
-      "Under a pipeline parameters are given back after each micro-batch's forward and gathered "
-      "again for its backward; false: once a step (version 2).");
+  v.field("reshard_in_pipeline", o.reshard_in_pipeline,
+          "Under a pipeline, parameters are freed after each micro-batch's forward and gathered "
+          "again for its backward; false: once a step (version 2).");
   v.field("shard_group", o.shard_group,
           "Ranks that share one copy in the hybrid modes; 0 = one node.", {.min = 0, .max = 1e6});
   v.field("use_orig_params", o.use_orig_params,

@@ -97,8 +97,8 @@ std::optional<Diagnostic> Fsdp::refusal(const Job& job, bool channels_last) cons
           "PyTorch refuses this: {} would have weights in half precision and running statistics in "
           "fp32 (\"Expected running_mean to have type BFloat16 but got Float\")",
           norm->name);
-      diagnostic.hint = version_two ? "`version: 1` keeps batch norms in fp32, `precision: "
-                                      "pure-bf16` has all of them in bf16"
+      diagnostic.hint = version_two ? "`version: 1` keeps batch norms in fp32; `precision: "
+                                      "pure-bf16` has every layer in bf16"
                                     : "with units, as by `policy: block`, batch norms stay in fp32";
       return diagnostic;
     }

@@ -38,8 +38,8 @@ void describe(Visitor&, ExponentialGraph&) {}
 template <class Visitor>
 void describe(Visitor& v, PairsGraph& o) {
   v.field("partners", o.partners,
-          "Ranks of even number average with one of odd number, drawn from all of them or from "
-          "those beside it.");
+          "Each even rank averages with an odd rank, drawn from all odd ranks (any) or from its "
+          "two neighbours (ring).");
 }
 
 struct GossipOptions {
@@ -61,8 +61,8 @@ std::unique_ptr<Strategy> make_strategy(const GossipOptions& options);
 template <class Visitor>
 void describe(Visitor& v, GossipOptions& o) {
   v.field("graph", o.graph,
-          "Who averages with whom. ring: both neighbours (D-PSGD); exponential: one rank, 1, 2, 4, "
-          "... away in turn (SGP); pairs: two at a time, while nobody keeps step (AD-PSGD).");
+          "Partners of a rank. ring: both neighbours (D-PSGD); exponential: one rank, 1, 2, 4, ... "
+          "away in turn (SGP); pairs: one other rank at a time, without a common step (AD-PSGD).");
   v.field("every", o.every, "Steps from one averaging to the next.", {.min = 1, .max = 10'000});
   v.field("overlap", o.overlap,
           "Parameters travel beside the next step's gradients, which are applied to the average.");

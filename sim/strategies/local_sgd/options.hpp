@@ -37,9 +37,8 @@ void describe(Visitor& v, LocalSgdOptions& o) {
   v.field("average_state", o.average_state,
           "Average the optimizer's state, too, not only the parameters.");
   v.field("outer", o.outer,
-          "How all go on. mean: with the mean of their parameters; nesterov: with a step of an "
-          "outer optimizer "
-          "towards it (DiLoCo).");
+          "Parameters after an exchange. mean: the mean of all ranks; nesterov: a step of an outer "
+          "optimizer towards that mean (DiLoCo).");
   v.field("fragments", o.fragments,
           "Parts of the parameters that are exchanged in turn, every / fragments steps apart.",
           {.min = 1, .max = 10'000});

@@ -172,7 +172,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   PsSystem& system = result.system;
   if (options.overlap && !pushes_overlap(job, options)) {
     result.notes.push_back(
-        "gradients are pushed after backward: clipping needs the norm of all of them");
+        "gradients are pushed after backward: clipping needs the norm of the whole gradient");
   }
   result.servers = server_count(job.machine, job.mesh.gpus(), options);
   result.places = server_places(job.machine, job.mesh.gpus(), options);

@@ -58,8 +58,8 @@ struct UnevenData {
 template <class Visitor>
 void describe(Visitor& v, UnevenData& d) {
   v.field("sizes", d.sizes,
-          "Standard deviation of the logarithm of a worker's share of the samples; 0 = all have as "
-          "many. A worker's batches between two pushes are in proportion to its share.",
+          "Standard deviation of the logarithm of a worker's share of the samples; 0 = equal "
+          "shares. A worker's batches between two pushes are in proportion to its share.",
           {.unit = Dimension::fraction, .min = 0, .max = 3});
   v.field("classes", d.classes,
           "Concentration of the Dirichlet distribution that a worker's classes are drawn from; 0 = "
@@ -97,7 +97,7 @@ template <class Visitor>
 void describe(Visitor&, HalfPush&) {}
 template <class Visitor>
 void describe(Visitor& v, TopK& t) {
-  v.field("share", t.share, "Of the gradient's elements.",
+  v.field("share", t.share, "Share of the gradient's elements that is pushed.",
           {.unit = Dimension::fraction, .min = 1e-6, .max = 0.5});
 }
 
@@ -109,7 +109,7 @@ struct ConsistencySwitch {
 template <class Visitor>
 void describe(Visitor& v, ConsistencySwitch& s) {
   v.field("to", s.to, "sync or async.");
-  v.field("at", s.at, "Share of the run that is over then.",
+  v.field("at", s.at, "Share of the run after which the consistency changes.",
           {.unit = Dimension::fraction, .min = 0.01, .max = 0.99});
   v.check([&](auto report) {
     if (s.to != Consistency::sync && s.to != Consistency::async) {
@@ -142,14 +142,14 @@ void describe(Visitor& v, PaceController& c) {
           {.min = 1, .max = 1e6});
   v.field("below", c.below, "Synchronous again below this.", {.min = 1, .max = 1e6});
   v.field("communication", c.communication,
-          "Asynchronous, too, when exposed transfers are more than this share of the workers' "
-          "steps; synchronous again at `below` / `above` of it. Left out: never.",
+          "Also asynchronous when exposed transfers take more than this share of the workers' "
+          "steps; synchronous again below this share times `below` / `above`. Left out: never.",
           {.unit = Dimension::fraction, .min = 0.01, .max = 0.99});
-  v.field("window", c.window, "Latest steps of each worker whose mean counts.",
+  v.field("window", c.window, "Number of latest steps of each worker whose mean is compared.",
           {.min = 1, .max = 1000});
   v.check([&](auto report) {
     if (c.below >= c.above) {
-      report("below", "is not less than above: it would turn to and fro", "for example 1.2");
+      report("below", "is not less than above: the consistency would alternate", "for example 1.2");
     }
   });
 }
@@ -285,12 +285,13 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
     const char* field = o.local_reduction ? "local_reduction" : "update";
     if (o.consistency != Consistency::sync || o.switches || o.controller) {
       report(field,
-             o.local_reduction ? "sums what GPUs of a node push, and these do not push together"
+             o.local_reduction ? "sums the pushes of a node's GPUs, but these do not push together"
                                : "workers with different weights cannot update with one sum",
              "consistency: sync, without switch and controller");
     }
     if (o.pull_overlap && o.update == UpdatePlace::workers) {
-      report("pull_overlap", "begins forward with what came back, and workers update all first",
+      report("pull_overlap",
+             "begins forward with the weights that came back, but workers update all layers first",
              "update: servers");
     }
     if (o.local_reduction && (o.backup_workers > 0 || o.compression.index() != 0)) {
@@ -301,7 +302,7 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
   if (o.switches && (elastic || o.switches->to == o.consistency)) {
     report("switch",
            elastic ? "elastic workers push weights, which no other consistency takes"
-                   : "to what the run begins with",
+                   : "names the consistency with which the run begins",
            "leave it out");
   }
 }
@@ -310,51 +311,55 @@ void check_parameter_server(Report report, const ParameterServerOptions& o) {
 template <class Visitor>
 void describe_consistency(Visitor& v, ParameterServerOptions& o) {
   v.field("consistency", o.consistency,
-          "sync: all workers step together; async: no waiting; ssp: at most staleness_bound clocks "
-          "apart; softsync: an update from every workers / splitting pushes; elastic: workers and "
-          "server pull at each other's weights; modified-async: async with a bound and updates "
-          "weighted by age.");
+          "sync: all workers step together; async: no waiting; ssp: workers are at most "
+          "staleness_bound clocks apart; softsync: one update from every (workers / splitting) "
+          "pushes; elastic: weights of workers and server move towards each other; modified-async: "
+          "async with a bound, and updates weighted by age.");
   v.field("servers", o.servers, "Number of servers.", {.min = 1, .max = 256});
   v.field("staleness_bound", o.staleness_bound,
-          "ssp, modified-async: clocks by which a worker may be ahead of the slowest.",
+          "ssp, modified-async: number of clocks by which a worker may be ahead of the slowest.",
           {.min = 0, .max = 1e6});
+  v.field("highest_staleness_bound", o.highest_staleness_bound,
+          "ssp, modified-async: the bound adapts between staleness_bound and this value; 0 = fixed "
+          "bound.",
+          {.min = 0, .max = 1000});
   v.field(
-      "highest_staleness_bound", o.highest_staleness_bound,
-      "ssp, modified-async: the bound adapts between staleness_bound and this; 0 = it is fixed.",
-      {.min = 0, .max = 1000});
-  v.field("backup_workers", o.backup_workers,
-          "sync: an update does not wait for so many of the workers; what comes late is dropped.",
-          {.min = 0, .max = 1e6});
+      "backup_workers", o.backup_workers,
+      "sync: number of workers that an update does not wait for; their late gradients are dropped.",
+      {.min = 0, .max = 1e6});
   v.field("splitting", o.splitting,
           "softsync: updates in a round of all workers; more than workers = every push.",
           {.min = 1, .max = 1e6});
   v.field("exchange_every", o.exchange_every,
-          "Batches between two pushes: their gradients are added up; elastic and push: parameters: "
-          "the worker steps along each.",
+          "Batches between two pushes; their gradients are added up. With elastic or push: "
+          "parameters, the worker updates its own parameters after each batch.",
           {.min = 1, .max = 1000});
   v.field("elasticity", o.elasticity,
-          "elastic: share of their distance by which worker and server move; 0 = 0.9 / workers.",
+          "elastic: share of the distance between worker and server by which both move; 0 = 0.9 / "
+          "workers.",
           {.min = 0, .max = 1});
   v.field("weighting", o.weighting,
-          "How a stale gradient counts: none: as any; staleness: over its staleness; age: (1 + "
-          "staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: with its "
-          "adaptive lambda. Left out: age for modified-async, else none.");
+          "Weight of a stale gradient. none: 1; staleness: 1 / staleness; age: (1 + "
+          "staleness)^-weighting_strength; compensated: DC-ASGD; compensated-adaptive: DC-ASGD "
+          "with its adaptive lambda. Left out: age for modified-async, else none.");
   v.field("weighting_strength", o.weighting_strength,
           "Exponent of age, lambda of compensated and compensated-adaptive.",
           {.min = 0, .max = 100});
   v.field("switch", o.switches, "Another consistency from some point of the run on.");
   v.field("controller", o.controller,
-          "sync: asynchronous while a worker is slower than the others, or the network slow.");
+          "sync: training is asynchronous while one worker is much slower than the others or the "
+          "network is slow.");
 }
 
 // Fields about workers that update their own parameters.
 template <class Visitor>
 void describe_local_steps(Visitor& v, ParameterServerOptions& o) {
   v.field("push", o.push,
-          "gradients; parameters: workers step along each batch, and push how far they went: the "
-          "servers step along the mean distance (federated averaging, asynchronous local SGD).");
+          "gradients; parameters: each worker updates its own parameters after every batch and "
+          "pushes the difference since its pull; the servers step along the mean difference "
+          "(federated averaging, asynchronous local SGD).");
   v.field("outer", o.outer,
-          "push: parameters: the servers' step. mean: the mean distance; nesterov: an outer "
+          "push: parameters: the servers' step. mean: the mean difference; nesterov: an outer "
           "optimizer's step along it.");
   v.field("participants", o.participants,
           "sync: share of the workers that is drawn for each update; the others wait. Left out: "
@@ -362,7 +367,7 @@ void describe_local_steps(Visitor& v, ParameterServerOptions& o) {
           {.unit = Dimension::fraction, .min = 1e-6, .max = 1});
   v.field("data", o.data, "push: parameters: how the workers' data differ.");
   v.field("secure_aggregation", o.secure_aggregation,
-          "push: parameters: bytes of a push that hides what it adds, over those of a plain one.",
+          "push: parameters: bytes of a push under secure aggregation, relative to a plain push.",
           {.min = 1, .max = 100});
 }
 
@@ -380,12 +385,13 @@ void describe_traffic(Visitor& v, ParameterServerOptions& o) {
   v.field("server_nic_rate", o.server_nic_rate,
           "Line rate of the NIC of a server's own host, one way; left out: as of a node.",
           {.unit = Dimension::bytes_per_second, .min = 1e3, .max = 1e13});
-  v.field("update", o.update,
-          "Who has the optimizer: servers, or workers, which pull the sum of the gradients "
-          "(BytePS).");
-  v.field("local_reduction", o.local_reduction,
-          "GPUs of a node reduce-scatter what they push and all-gather what they pull, so that the "
-          "node pushes and pulls once; false: each GPU pushes and pulls all.");
+  v.field(
+      "update", o.update,
+      "Place of the optimizer: servers, or workers, which pull the sum of the gradients (BytePS).");
+  v.field(
+      "local_reduction", o.local_reduction,
+      "The GPUs of a node reduce-scatter gradients before a push and all-gather parameters after a "
+      "pull, so that the node pushes and pulls once; false: each GPU pushes and pulls everything.");
   v.field("keys", o.keys, "How parameters are spread over the servers.");
   v.field("partition_size", o.partition_bytes,
           "Keys are cut into parts of this size; 0 B = one key per tensor.",
@@ -402,7 +408,7 @@ void describe_traffic(Visitor& v, ParameterServerOptions& o) {
       "Messages (partitions) of a worker that may be on their way to servers at a time; 0 = one "
       "to each server.",
       {.min = 0, .max = 4096});
-  v.field("push_compression", o.compression, "What gradients are pushed as.");
+  v.field("push_compression", o.compression, "Format in which gradients are pushed.");
   v.field("serial", o.serial,
           "A server handles one message at a time, its transfer included (blocking send and "
           "receive in one thread).");

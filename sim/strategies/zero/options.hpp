@@ -53,23 +53,24 @@ void describe(Visitor& v, ZeroOptions& o) {
   v.field("stage", o.stage,
           "1: optimizer state is sharded; 2: gradients, too. (Stage 3 is `fsdp`.)",
           {.min = 1, .max = 2});
-  v.field("shard_group", o.shard_group,
-          "Ranks that share one copy of what is sharded, for example those of a node; 0 = all.",
-          {.min = 0, .max = 1e6});
+  v.field(
+      "shard_group", o.shard_group,
+      "Ranks that share one copy of the sharded state, for example the ranks of a node; 0 = all.",
+      {.min = 0, .max = 1e6});
   v.field("bucket_size", o.bucket_bytes, "Gradients that are reduced together.",
           {.unit = Dimension::bytes, .min = 1, .max = 1e12});
   v.field("overlap", o.overlap,
           "Reduce buckets while backward runs; false: backward waits for each.");
   v.field("reduction", o.reduction,
-          "reduce-scatter: every rank gets its shard; all-reduce: all of it, as under DDP "
-          "(PyTorch's ZeroRedundancyOptimizer).");
+          "reduce-scatter: every rank receives its shard of the gradients; all-reduce: every rank "
+          "receives all gradients, as under DDP (PyTorch's ZeroRedundancyOptimizer).");
   v.field("partition", o.partition,
-          "What a rank updates: elements, an equal part of them; tensors, whole ones, the largest "
-          "first to the rank with the least (PyTorch's ZeroRedundancyOptimizer). by-reduction: "
-          "tensors after an all-reduce, else elements.");
+          "Part that a rank updates. elements: an equal part of all elements; tensors: whole "
+          "tensors, the largest first to the rank with the least (PyTorch's "
+          "ZeroRedundancyOptimizer); by-reduction: tensors after an all-reduce, else elements.");
   v.field("gather", o.gather,
-          "When ranks collect what the others updated: after-update, or with-forward, bucket by "
-          "bucket while the next forward runs (Megatron's overlap_param_gather).");
+          "Moment at which ranks gather the updated parameters: after-update, or with-forward, "
+          "bucket by bucket while the next forward runs (Megatron's overlap_param_gather).");
   v.field("gradient_element_size", o.gradient_bytes,
           "Bytes of one gradient element, kept and on the wire, 2 or 4; 0 B = by precision.",
           {.unit = Dimension::bytes, .min = 0, .max = 4});
