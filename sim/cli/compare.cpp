@@ -102,7 +102,7 @@ Choice declare(CLI::App& app) {
   verb.add_option("scenarios", arguments->files, "One or two scenario files")
       ->required()
       ->expected(1, 2);
-  verb.add_option("--picture", arguments->picture, "Writes the parts of both as bars, an SVG file");
+  verb.add_option("--picture", arguments->picture, "Write the parts of both as bars, an SVG file");
   add_settings(verb, arguments->common);
   add_formats(verb, arguments->common, Formats::tables);
   add_workers(verb, arguments->common);

@@ -113,10 +113,11 @@ Choice declare(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   const auto words = std::make_shared<std::vector<std::string>>();
   CLI::App& verb = *app.add_subcommand("completion", "Print a script that completes command lines");
-  verb.add_option("shell", *shell, "bash, fish or zsh; words: what may stand for the last of WORDS")
+  verb.add_option("shell", *shell, "bash, fish or zsh; words: candidates for the last of WORDS")
       ->required()
       ->check(CLI::IsMember({"bash", "fish", "zsh", "words"}));
-  verb.add_option("words", *words, "A command line after `lockstep`, as the scripts ask for it");
+  verb.add_option("words", *words,
+                  "The words of a command line after `lockstep`, passed by the scripts");
   add_examples(verb, {"bash > ~/.local/share/bash-completion/completions/lockstep",
                       "fish > ~/.config/fish/completions/lockstep.fish"});
   return {

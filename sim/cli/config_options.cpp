@@ -24,17 +24,16 @@ void add_answers(CLI::App& verb, ConfigAnswers& answers) {
   verb.add_option("--global", answers.global, "Samples of one step over all GPUs")
       ->check(CLI::PositiveNumber);
   verb.add_option("--format", answers.format,
-                  "Which program's config it is, where its keys do not tell");
-  verb.add_option("--leave-out", answers.leave_out, "Refused keys to go on without, or all")
+                  "Program that the config belongs to, if its keys do not tell");
+  verb.add_option("--leave-out", answers.leave_out, "Refused keys to ignore, or all")
       ->delimiter(',');
 }
 
 void add_from(CLI::App& verb, CLI::Option* scenario, ConfigSource& source) {
   scenario->required(false);
   verb.add_option("--from", source.files,
-                  "Config or launch script of a training program instead of a scenario, and the "
-                  "files that it "
-                  "points to (docs/import-config.md)")
+                  "Config or launch script of a training program, read in place of a scenario, and "
+                  "the files that it names (docs/import-config.md)")
       ->delimiter(',');
   add_answers(verb, source.answers);
 }

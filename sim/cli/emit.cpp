@@ -48,11 +48,12 @@ double longest_run(const Scenario& scenario, const Point& point) {
 }  // namespace
 
 void add_emit(CLI::App& verb, EmitOptions& options) {
-  verb.add_option("--emit", options.formats,
-                  fmt::format("Files that start the training: {}", fmt::join(emit_formats(), ", ")))
+  verb.add_option(
+          "--emit", options.formats,
+          fmt::format("Write files that start the training: {}", fmt::join(emit_formats(), ", ")))
       ->delimiter(',');
   verb.add_option("-o,--output", options.folder,
-                  "Folder of the files of --emit (default: print one)");
+                  "Folder for the files of --emit (default: print a single file)");
 }
 
 int emit(const Scenario& scenario, const EmitOptions& options) {

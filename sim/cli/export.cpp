@@ -31,13 +31,13 @@ Choice declare(CLI::App& app) {
   CLI::App& verb = *app.add_subcommand("export", "Print a scenario with every default written out");
   verb.add_option("scenario", arguments->file, "Scenario file")->required();
   verb.add_flag("--layers", arguments->layers,
-                "JSON instead: layers, parameters, buckets or units of every point");
-  verb.add_flag(
-      "--memory", arguments->memory,
-      "JSON instead: live bytes by kind at each moment of a step, and the tensors at the peak");
+                "Print JSON instead: layers, parameters, buckets or units of every point");
+  verb.add_flag("--memory", arguments->memory,
+                "Print JSON instead: live bytes by kind at each moment of a step, and the tensors "
+                "at the peak");
   add_emit(verb, arguments->emit);
   verb.add_option("--strategy", arguments->emit.strategy,
-                  "Label of the strategy that --emit writes, where there are several");
+                  "Label of the strategy that --emit writes, if there are several");
   verb.add_option("--gpus", arguments->emit.gpus, "GPU count, likewise");
   add_examples(verb, {"my.yaml > every-default.yaml", "my.yaml --layers > layers.json",
                       "my.yaml --emit deepspeed,sbatch -o launch/"});

@@ -51,7 +51,7 @@ Choice declare(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 20));
   verb.add_option("--as", arguments->device, "Device file that the profile belongs to");
   verb.add_option("-o,--output", arguments->folder,
-                  "Folder whose profile.yaml to add to (default: print)");
+                  "Folder with the profile.yaml to extend (default: print)");
   add_examples(
       verb, {"all_reduce.txt --as a100-sxm4-80gb -o my-profile", "*.json --nodes 2 -o my-profile"});
   return {&verb, [arguments] { return import_collectives(*arguments); }};

@@ -68,14 +68,14 @@ Choice declare(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
       "import-config", "A scenario from the config or launch script of a training program");
-  verb.add_option(
-          "files", arguments->files,
-          "DeepSpeed, accelerate, Hugging Face (Trainer, TRL, LLaMA-Factory, Axolotl), torchtitan, "
-          "nanotron, Megatron-LM, LLM Foundry, Lightning, litgpt; with the files that it points to")
+  verb.add_option("files", arguments->files,
+                  "DeepSpeed, accelerate, Hugging Face (Trainer, TRL, LLaMA-Factory, Axolotl), "
+                  "torchtitan, nanotron, Megatron-LM, LLM Foundry, Lightning, litgpt; with the "
+                  "files that the config names")
       ->required();
   add_answers(verb, arguments->answers);
   verb.add_option("-o,--output", arguments->output, "Scenario file, *.yaml (default: print)");
-  verb.add_flag("--json", arguments->json, "With an account of every key");
+  verb.add_flag("--json", arguments->json, "Also print how each key was used");
   add_examples(verb,
                {"ds_config.json --model config.json --platform g5.12xlarge",
                 "train.sh --platform dgx-h100 -o my.yaml", "sft.yaml accelerate.yaml --json"});

@@ -33,7 +33,8 @@ Choice declare(CLI::App& app) {
           "config.json of a Llama, Mistral, Mixtral, Qwen 2 or 3, Phi-3, Gemma 2 or 3, GPT-2, BERT "
           "or ViT (PyTorch modules and ONNX: python -m lockstep.import_model)")
       ->required();
-  verb.add_option("--parameters", arguments->parameters, "Count that the model must have")
+  verb.add_option("--parameters", arguments->parameters,
+                  "Number of parameters that the model must have")
       ->check(CLI::PositiveNumber);
   verb.add_option("-o,--output", arguments->output, "Model file, *.yaml (default: print)");
   add_examples(verb, {"config.json", "config.json --parameters 8030261248 -o my-llama.yaml"});

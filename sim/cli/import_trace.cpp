@@ -148,10 +148,10 @@ Choice declare(CLI::App& app) {
                   "Annotation around the part that repeats, * for any text (default: "
                   "ProfilerStep#*, or else the time up to the end of each Optimizer.step)");
   verb.add_flag("--forward-only", arguments->parts.forward_only,
-                "The part is a forward pass alone: no backward times");
+                "The repeated part is only a forward pass: no backward times");
   verb.add_option("--as", arguments->device, "Device file that the profile belongs to");
   verb.add_option("-o,--output", arguments->folder,
-                  "Folder whose profile.yaml to add to (default: print)");
+                  "Folder with the profile.yaml to extend (default: print)");
   verb.add_option("--compare", arguments->compare,
                   "Instead of the profile: its layers beside the modelled layers of --as")
       ->transform(CLI::CheckedTransformer(std::map<std::string, ComparedBy>{

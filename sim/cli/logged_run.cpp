@@ -38,10 +38,10 @@ void add_log_options(CLI::App& verb, LogQuestion& question) {
                   "CSV of W&B or "
                   "TensorBoard; JSON lines")
       ->required();
-  add_from(verb, verb.add_option("--scenario", question.scenario, "Scenario that the log is of"),
+  add_from(verb, verb.add_option("--scenario", question.scenario, "Scenario of the logged run"),
            question.from);
   verb.add_option("--strategy", question.strategy,
-                  "Label of the strategy, where the scenario has several");
+                  "Label of the strategy, if the scenario has several");
   add_settings(verb, question.common);
   add_formats(verb, question.common, Formats::json);
 }

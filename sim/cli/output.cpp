@@ -82,7 +82,7 @@ void keep_inputs(const std::vector<std::string>& inputs, const char* option,
   std::error_code error;
   for (const std::string& file : inputs) {
     if (std::filesystem::equivalent(file, output, error)) {
-      throw file_error(output, option, "is a scenario that is asked about", "give another name");
+      throw file_error(output, option, "is one of the scenarios to read", "give another name");
     }
   }
 }

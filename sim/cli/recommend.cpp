@@ -141,10 +141,11 @@ Choice declare(CLI::App& app) {
           "Field and its value instead of the file's: batch.global=256; once for each field")
       ->expected(1)
       ->take_all();
-  verb.add_option("--deadline", parsed->deadline, "The run takes at most so long, e.g. 6h");
-  verb.add_option("--budget", parsed->budget, "The run costs at most so much, e.g. '200 USD'");
-  verb.add_option("--memory", parsed->memory, "A GPU uses at most so much, e.g. 24GiB");
-  verb.add_option("--gpus", parsed->gpus, "Counts to try, e.g. 1..64*2 (default: the scenario's)");
+  verb.add_option("--deadline", parsed->deadline, "Longest time of the run, e.g. 6h");
+  verb.add_option("--budget", parsed->budget, "Highest cost of the run, e.g. '200 USD'");
+  verb.add_option("--memory", parsed->memory, "Largest memory use of a GPU, e.g. 24GiB");
+  verb.add_option("--gpus", parsed->gpus,
+                  "GPU counts to try, e.g. 1..64*2 (default: the scenario's)");
   verb.add_option("--platforms", parsed->platforms,
                   "Platforms to try, separated by commas (default: the scenario's)");
   verb.add_option("--by", parsed->by,
@@ -152,8 +153,8 @@ Choice declare(CLI::App& app) {
                   "and no deadline)")
       ->check(CLI::IsMember(std::vector<std::string>(rank_names.begin(), rank_names.end())));
   verb.add_option("--min-accuracy", parsed->accuracy,
-                  "The run learns at least so much, e.g. 85%: candidates are trained, best first "
-                  "(LibTorch; the scenario says how in `convergence`)");
+                  "Lowest accuracy of the run, e.g. 85%: candidates are trained, best first (needs "
+                  "LibTorch; `convergence` in the scenario has the options)");
   verb.add_option("--trainings", parsed->trainings,
                   "Largest number of candidates to train; candidates that learn alike count once "
                   "(default: 12)")

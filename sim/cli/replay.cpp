@@ -72,8 +72,9 @@ Choice declare(CLI::App& app) {
   CLI::App& verb =
       *app.add_subcommand("replay", "A step of a Chakra trace, as recorded or on another platform");
   verb.add_option("trace", arguments->files, "Traces of ranks, *.et")->required();
-  auto* platform = verb.add_option("--platform", arguments->platform,
-                                   "Where the collectives take place (default: as recorded)");
+  auto* platform =
+      verb.add_option("--platform", arguments->platform,
+                      "Platform that carries out the collectives (default: times as recorded)");
   auto* gpus = verb.add_option("--gpus", arguments->gpus, "GPUs that take part in each collective")
                    ->check(CLI::Range(1, 1 << 20));
   platform->needs(gpus);

@@ -145,7 +145,7 @@ int run(Arguments& arguments) {
 void add_trace(CLI::App& verb, Arguments& parsed) {
   auto* group = verb.add_option_group("Timeline");
   auto* path = group->add_option("--trace", parsed.trace.path,
-                                 "Trace for Perfetto and HolisticTraceAnalysis: FILE.json, "
+                                 "Write a trace for Perfetto and HolisticTraceAnalysis: FILE.json, "
                                  "FILE.json.gz, or FOLDER/ with a file for each rank");
   group
       ->add_option("--trace-format", parsed.trace.format,
@@ -156,14 +156,16 @@ void add_trace(CLI::App& verb, Arguments& parsed) {
   group->add_option("--trace-strategy", parsed.trace.strategies, "Strategies (default: all)")
       ->needs(path)
       ->delimiter(',');
-  group->add_option("--trace-gpus", parsed.trace.gpus, "GPU counts (default: the largest)")
+  group->add_option("--trace-gpus", parsed.trace.gpus, "Traced GPU counts (default: the largest)")
       ->needs(path)
       ->delimiter(',');
-  group->add_option("--trace-ranks", parsed.trace.ranks, "Ranks (default: four, evenly spaced)")
+  group
+      ->add_option("--trace-ranks", parsed.trace.ranks,
+                   "Traced ranks (default: four, evenly spaced)")
       ->needs(path)
       ->delimiter(',')
       ->check(CLI::Range(0, 1 << 20));
-  group->add_option("--trace-steps", parsed.trace_steps, "Steps, e.g. 1-3 (default: three)")
+  group->add_option("--trace-steps", parsed.trace_steps, "Traced steps, e.g. 1-3 (default: three)")
       ->needs(path);
 }
 

@@ -64,7 +64,7 @@ Choice declare(CLI::App& app) {
                       others)
       ->required()
       ->check(CLI::IsMember(names));
-  verb.add_flag("--fields", arguments->fields, "A Markdown table of the fields instead");
+  verb.add_flag("--fields", arguments->fields, "Print a Markdown table of the fields instead");
   add_examples(verb, {"scenario > scenario.schema.json", "result --fields"});
   return {&verb, [arguments] {
             for (const Described& entry : described) {

@@ -26,11 +26,10 @@ int serve_page(const Arguments& arguments) {
 Choice declare(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& verb = *app.add_subcommand(
-      "serve",
-      "Explore in a browser: choose, and see tables and charts follow (this machine only)");
+      "serve", "Explore in a browser: tables and charts follow every choice (this machine only)");
   verb.add_option("scenario", arguments->file,
                   "Scenario file to begin with (default: a shipped one)");
-  verb.add_option("--port", arguments->port, "Port of the page; 0 = any that is free")
+  verb.add_option("--port", arguments->port, "Port of the page; 0 = any free port")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   add_workers(verb, arguments->common);

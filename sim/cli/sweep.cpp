@@ -197,24 +197,24 @@ Choice declare(CLI::App& app) {
                   ->expected(1)
                   ->allow_extra_args(false)
                   ->take_all();
-  auto* sample =
-      verb.add_option("--sample", parsed->sample, "So many points of the grid, by chance")
-          ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
+  auto* sample = verb.add_option("--sample", parsed->sample,
+                                 "Number of points to draw at random from the grid")
+                     ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40));
   verb.add_option("--seed", parsed->seed, "Seed of the sample (default: 1)")->needs(sample);
-  auto* shard = verb.add_option("--shard", parsed->shard,
-                                "Only the K-th of N parts, K/N with K from 0 to N-1");
+  auto* shard =
+      verb.add_option("--shard", parsed->shard, "Only part K of N, as K/N with K from 0 to N-1");
   auto* retry = verb.add_flag("--retry-failed", parsed->retry_failed,
-                              "Points that crashed or reached a limit before: again");
+                              "Simulate points again that crashed or reached a limit");
   auto* time = verb.add_option("--time-limit", parsed->time_limit,
                                "Time limit of one point, e.g. 30s; the point fails beyond it");
   auto* memory =
       verb.add_option("--memory-limit", parsed->memory_limit,
                       "Memory limit of one worker process, e.g. 2GiB; the point fails beyond it");
-  auto* merge = verb.add_option("--merge", parsed->merge,
-                                "Instead of a sweep: the files of its shards as one")
-                    ->expected(1, 1 << 20);
+  auto* merge =
+      verb.add_option("--merge", parsed->merge, "Instead of a sweep: merge the files of its shards")
+          ->expected(1, 1 << 20);
   verb.add_option("-o,--output", parsed->output,
-                  "File of the rows; continues it if it is there (default, or -: print)");
+                  "File of the rows; an existing file is continued (default, or -: print)");
   verb.add_flag("--csv", parsed->csv, "CSV instead of JSON lines");
   add_workers(verb, parsed->common);
   for (CLI::Option* option : {scenario, set, sample, shard, retry, time, memory}) {

@@ -121,14 +121,15 @@ Choice declare(CLI::App& app) {
       *app.add_subcommand("validate", "Compare predictions with measured figures in scenarios");
   verb.add_option("scenarios", arguments->files,
                   "Scenario files or folders (default: all shipped)");
-  CLI::Option* const max_error = verb.add_option(
-      "--max-error", arguments->max_error, "Fail (exit 4) when a row is off by more, e.g. 10%");
+  CLI::Option* const max_error =
+      verb.add_option("--max-error", arguments->max_error,
+                      "Fail (exit 4) if the error of a row is larger, e.g. 10%");
   CLI::Option* const summary =
       verb.add_flag("--summary", arguments->summary_only,
-                    "Only the errors by group, not every row (text and Markdown)");
+                    "Print only the errors by group, not every row (text and Markdown)");
   verb.add_flag("--sources", arguments->sources,
-                "Only whether the intervals hold, by source, and when each source has no say in "
-                "their width (text, Markdown and CSV)")
+                "Print only the share of rows inside their interval by source, also with intervals "
+                "fitted without that source (text, Markdown and CSV)")
       ->excludes(max_error)
       ->excludes(summary);
   add_formats(verb, arguments->common, Formats::all);

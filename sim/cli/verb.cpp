@@ -58,7 +58,7 @@ std::vector<Choice> declare_verbs(CLI::App& app) {
     Choice choice = entry.declare(unsorted);
     choice.verb->group(title(entry.group));
     if (entry.group != VerbGroup::measurements) {
-      choice.verb->add_flag("-q,--quiet", quiet(), "Errors only: no notes, no progress");
+      choice.verb->add_flag("-q,--quiet", quiet(), "Print errors only: no notes, no progress");
     }
     declared.push_back({entry.group, choice.verb->get_name(), std::move(choice)});
   }
@@ -101,7 +101,8 @@ void add_settings(CLI::App& verb, CommonOptions& options) {
 }
 
 void add_workers(CLI::App& verb, CommonOptions& options) {
-  verb.add_option("-j,--jobs", options.workers, "Simulations at a time (default: one per core)")
+  verb.add_option("-j,--jobs", options.workers,
+                  "Number of parallel simulations (default: one per core)")
       ->check(CLI::Range(1, 4096));
 }
 

@@ -211,10 +211,10 @@ void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& poi
     counts.push_back(point.job.mesh.gpus());
   }
   if (counts.empty()) return;
-  sentences.push_back(fmt::format(
-      "the cost on {} GPU{} is of the GPUs in use: nodes have {}, and are mostly rented "
-      "whole",
-      fmt::join(counts, ", "), counts == std::vector{1} ? "" : "s", node));
+  sentences.push_back(
+      fmt::format("the cost on {} GPU{} counts only the GPUs in use: nodes have {}, and clouds "
+                  "mostly rent whole nodes",
+                  fmt::join(counts, ", "), counts == std::vector{1} ? "" : "s", node));
 }
 
 // PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
@@ -231,8 +231,8 @@ void note_missing_units(Precision precision, const Device& device,
   const bool bf16 = math_mode(precision) == MathMode::bf16 && device.bf16_flops <= 0;
   if (fp16 || bf16) {
     sentences.push_back(
-        fmt::format("{}: {} has no units for {}; PyTorch converts to fp32 and back there, which "
-                    "is predicted at the rate of fp32 and takes longer in truth",
+        fmt::format("{}: {} has no units for {}; PyTorch converts to fp32 and back there, which is "
+                    "predicted at the rate of fp32 and really takes longer",
                     enum_name(precision), device.title, fp16 ? "fp16" : "bf16"));
   }
 }

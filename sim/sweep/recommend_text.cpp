@@ -250,11 +250,10 @@ std::string recommendation_text(const Recommendation& r, const std::string& scen
     if (std::any_of(r.ranked.begin(), r.ranked.end(), [](const Candidate& c) {
           return c.verdict.dollars > 0 && c.verdict.rented > c.gpus;
         })) {
-      text +=
-          wrapped(
-              "(costs are of whole nodes, as clouds rent them; with `price_per_gpu_hour` in the "
-              "scenario they are of the GPUs in use)") +
-          "\n";
+      text += wrapped(
+                  "(costs count whole nodes, as clouds rent them; with `price_per_gpu_hour` in the "
+                  "scenario they count the GPUs in use)") +
+              "\n";
     }
     text += "\nWhy\n";
     for (std::size_t i = 0; i < list.size(); ++i) {

@@ -73,7 +73,7 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
   std::error_code error;
   const auto target = std::filesystem::status(file_, error);
   if (std::filesystem::exists(target) && !std::filesystem::is_regular_file(target)) {
-    throw file_error(file_, "", "is no plain file: a sweep is taken up from its own",
+    throw file_error(file_, "", "is no plain file: a sweep continues from its own file",
                      "name a file, or leave -o out for stdout");
   }
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);

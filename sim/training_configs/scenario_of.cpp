@@ -370,10 +370,10 @@ void account(KeyAccount& account, const Facts& facts, const std::vector<Scenario
   if (!paths.empty()) {
     account.meaning = fmt::format("{}", fmt::join(paths, ", "));
   } else if (facts.used(account.fact)) {
-    account.meaning = "as it is here by default, or part of another field";
+    account.meaning = "equal to the default, or part of another field";
   } else {
     account.fate = KeyFate::without_effect;
-    account.meaning = "it has no part in this configuration";
+    account.meaning = "it has no effect in this configuration";
   }
 }
 

@@ -96,7 +96,8 @@ void describe(Visitor& v, FineTuning& f) {
   v.check([&](auto report) {
     const FrozenOptions& frozen = f.frozen;
     if (f.adapters && !frozen.parameters.empty()) {
-      report("frozen.parameters", "has no effect beside adapters: all but these is frozen",
+      report("frozen.parameters",
+             "has no effect beside adapters, which freeze all other parameters",
              "adapters.whole names the layers that are trained");
     }
     if (f.adapters) return;

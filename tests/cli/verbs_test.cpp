@@ -284,7 +284,7 @@ TEST(Report, DoesNotTakeThePlaceOfItsScenario) {
       test_folder().write("own.yaml", scenario_text("gpus: 2\nstrategies: [ddp]\n"));
   const Outcome outcome = lockstep({"report", scenario, "-o", scenario});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("is a scenario that is asked about"));
+  EXPECT_THAT(outcome.err, HasSubstr("is one of the scenarios to read"));
   EXPECT_EQ(lockstep({"check", scenario}).code, 0);
 }
 

@@ -122,8 +122,8 @@ TEST(Remarks, APartOfANodeIsPricedAsSuch) {
   const std::string priced = "platform: p4d.24xlarge\ngpus: [1, 8, 12]\nstrategies: [ddp, fsdp]\n";
   const std::string length = "dataset: {samples: 10000}\n";
   EXPECT_THAT(warnings(priced + length),
-              ElementsAre("the cost on 1, 12 GPUs is of the GPUs in use: nodes have 8, and are "
-                          "mostly rented whole"));
+              ElementsAre("the cost on 1, 12 GPUs counts only the GPUs in use: nodes have 8, and "
+                          "clouds mostly rent whole nodes"));
   EXPECT_THAT(warnings(priced), ElementsAre());
   EXPECT_THAT(warnings(priced + length + "price_per_gpu_hour: 1 USD/h\n"), ElementsAre());
   EXPECT_THAT(warnings("gpus: 1\n" + length), ElementsAre());  // no price

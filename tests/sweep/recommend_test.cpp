@@ -167,11 +167,11 @@ TEST_F(Recommend, PricesWholeNodesAndTakesTheFasterOfEqualPrices) {
     EXPECT_NEAR(rate / c.verdict.rented, 5.672 / 4 / 3600, 1e-9) << c.gpus;
   }
   EXPECT_EQ(found.ranked.front().gpus, 8);
-  EXPECT_THAT(recommendation_text(found, "s.yaml"), HasSubstr("costs are of whole nodes"));
+  EXPECT_THAT(recommendation_text(found, "s.yaml"), HasSubstr("costs count whole nodes"));
   const Recommendation own = answer(options, text + "price_per_gpu_hour: 1 USD/h\n");
   for (const Candidate& c : own.ranked) EXPECT_EQ(c.verdict.rented, c.gpus);
   EXPECT_EQ(own.ranked.front().gpus, 8);
-  EXPECT_THAT(recommendation_text(own, "s.yaml"), Not(HasSubstr("costs are of whole nodes")));
+  EXPECT_THAT(recommendation_text(own, "s.yaml"), Not(HasSubstr("costs count whole nodes")));
 }
 
 // Is a strategy that is harder to run passed over where its gain is less than two predictions tell
