@@ -1,6 +1,6 @@
 // Cuts sequences into equal slices, or into slices of the lengths that TeraPipe's dynamic program
-// finds (`slices: auto`, stored as 0). The program itself is slice_lengths() in
-// parallel/schedule.hpp; this file gives it the time of a stage.
+// finds (`slices: 0`). The program itself is slice_lengths() in parallel/schedule.hpp; this file
+// gives it the time of a stage.
 #include "points/token_slices.hpp"
 
 #include <fmt/format.h>

@@ -11,6 +11,7 @@
 
 namespace lockstep {
 
+// A field and its value in one alternative.
 struct Chosen {
   std::string field;  // "platform", "batch.per_gpu"; "scenario" where several files are asked
   std::string value;
@@ -26,6 +27,7 @@ struct AlternativeRow {
   int alternative = 0, prediction = 0;
 };
 
+// The answers of all alternatives of a question. REQUIRES: at least one alternative.
 struct AlternativesRecord {
   std::vector<AlternativeResult> alternatives;
   std::vector<AlternativeRow> order;  // of all predictions, as the table has them
@@ -37,6 +39,7 @@ struct RefusedAlternative {
   std::string reason;
 };
 
+// Orders of the table; `none` = as written.
 enum class SortKey { none, time, cost, memory, energy, throughput };
 
 // Rows without a value for the key (no price, no energy) follow rows with one. Rows that do not fit

@@ -1,5 +1,6 @@
-// A file is messages one after the other, each after its length: first the metadata,
-// then the nodes.
+// Reads and writes Chakra's protobuf messages without a protobuf library (core/protobuf_wire.hpp).
+// A file is a sequence of messages, each after its length: first the metadata, then the nodes.
+// Field numbers come from et_def.proto.
 #include "results/chakra.hpp"
 
 #include <fmt/format.h>
@@ -15,21 +16,24 @@
 namespace lockstep {
 namespace {
 
+// The schema's version in the metadata, and the names of two attributes of our own.
 constexpr std::string_view schema_version = "0.0.4";
 constexpr std::string_view exact_start = "lockstep_start_seconds";
 constexpr std::string_view exact_duration = "lockstep_seconds";
 
-// By CollectiveCommType. Empty: none of ours.
+// Indexed by CollectiveCommType. Empty = a collective that this program does not know.
 constexpr std::array<std::string_view, 10> collectives{
     "all_reduce", "reduce",     "all_gather",     "", "",
     "broadcast",  "all_to_all", "reduce_scatter", "", "barrier"};
 
+// An attribute with its name; the caller adds the value.
 WireWriter named(std::string_view name) {
   WireWriter attribute;
   attribute.text(1, name);
   return attribute;
 }
 
+// A node as a protobuf message.
 WireWriter node_message(const ChakraNode& node) {
   WireWriter message;
   message.integer(1, node.id);
@@ -59,6 +63,7 @@ WireWriter node_message(const ChakraNode& node) {
   return message;
 }
 
+// A read attribute: its name, and its value as an integer or a real number.
 struct Attribute {
   std::string name;
   std::uint64_t integer = 0;
@@ -86,6 +91,7 @@ ChakraNode read_node(const std::string& file, WireMessage message) {
   ChakraNode node;
   std::optional<std::uint64_t> collective;
   std::uint64_t type = 0;
+  // The exact times of our own attributes win over the whole microseconds of the schema.
   std::optional<double> start, seconds;
   for (WireField field; message.next(field);) {
     if (field.number == 1) node.id = field.value;

@@ -16,6 +16,7 @@ namespace schemas {
 template <class T>
 nlohmann::ordered_json schema_of(const Figure& figure);
 
+// Collects the schema of each field of an object, and the names of required fields.
 class SchemaWriter : public FigureVisitor<SchemaWriter> {
  public:
   template <class T>
@@ -40,6 +41,7 @@ nlohmann::ordered_json object_schema() {
           {"required", writer.required}};
 }
 
+// Schema of a number: its minimum, and null where NaN is allowed.
 inline nlohmann::ordered_json number(const Figure& figure, const char* type) {
   nlohmann::ordered_json schema;
   if (figure.may_be_nan) {
@@ -75,6 +77,7 @@ nlohmann::ordered_json schema_of(const Figure& figure) {
   }
 }
 
+// Collects one Markdown row per field; fields of parts follow with a dotted name.
 class TableWriter : public FigureVisitor<TableWriter> {
  public:
   explicit TableWriter(std::string prefix) : prefix_(std::move(prefix)) {}

@@ -14,16 +14,18 @@ struct PhaseSeconds {
   double forward = 0, backward = 0, optimizer = 0;
 };
 
-// Peaks of the rank with the largest.
+// Peaks of the rank with the largest, bytes.
 struct PeakMemory {
   double allocated = 0;
   double reserved = 0;  // 0 = this device has no such thing
 };
 
+// Staleness with the value of every update.
 struct MeasuredStaleness : Staleness {
   std::vector<std::int64_t> each_update;  // that the server applied, in order
 };
 
+// Figures of one real training.
 struct RealRun {
   std::string strategy;
   int ranks = 1;
@@ -49,6 +51,7 @@ struct RealRun {
 // in bunches, so the median has no meaning.
 double step_beside(const Prediction& predicted);
 
+// The runs of one call of `train`.
 struct RealRecord : RecordHead {
   std::vector<RealRun> runs;
 };

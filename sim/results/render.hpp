@@ -8,6 +8,7 @@
 
 namespace lockstep {
 
+// The record of a scenario.
 std::string render_text(const ResultRecord& record);  // for people
 std::string render_json(const ResultRecord& record);  // one document, SI units in the key names
 std::string render_csv(const ResultRecord& record);   // one row per prediction, SI units likewise

@@ -42,6 +42,7 @@ struct MemoryCurve {
   std::string peak_moment;
 };
 
+// One scenario's part of the page.
 struct ReportChapter {
   ResultRecord record;
   std::vector<MeasuredPoint> measured;
@@ -59,11 +60,12 @@ struct ReportAlternatives {
   SortKey sorted_by = SortKey::none;
 };
 
-// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, the
-// bottleneck, memory, and the agreement of this scenario's predictions with measurements.
+// A figure in a box at the top of the page.
 struct Highlight {
   std::string title, value, detail;
 };
+// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, the
+// bottleneck, memory, and the agreement of this scenario's predictions with measurements.
 struct Answer {
   std::vector<std::string> sentences;  // most important first
   std::vector<Highlight> highlights;

@@ -40,13 +40,14 @@ class TraceEvents {
   std::string text_;
 };
 
+// Members of a slice's "args" object, as JSON text.
 std::string argument(std::string_view name, std::string_view value);
 std::string argument(std::string_view name, double value);
 
 // The header of a trace.
 struct TraceHeader {
   std::string title, device, backend;
-  int rank = 0, ranks = 1;
+  int rank = 0, ranks = 1;  // of this file, and of the job
 };
 // The whole file, from events written anywhere.
 std::string trace_document(const TraceHeader& header, const std::string& events);

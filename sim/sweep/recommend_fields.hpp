@@ -74,6 +74,7 @@ void describe(Visitor& v, const MatrixColumn& m) {
   v.field("limit", m.limit, "What limits the fastest where a slow GPU costs nothing; else empty.");
 }
 
+// An entry of Recommendation::left_out, as JSON has it.
 struct LeftOut {
   std::string reason;
   std::size_t candidates = 0;
