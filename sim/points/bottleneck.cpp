@@ -101,7 +101,7 @@ Bottleneck bottleneck_of(const Prediction& p, const Point& point) {
   const Cause& worst =
       *std::max_element(std::begin(causes), std::end(causes),
                         [](const Cause& a, const Cause& b) { return a.seconds < b.seconds; });
-  // The limits of one fifth and of the compute time.
+  // Compute is the limit unless another part takes a fifth of the step, or more time than compute.
   if (worst.seconds >= 0.2 * step || worst.seconds > compute) return {worst.limit, worst.text};
   const double memory_share =
       compute > 0 ? std::min(1.0, point.memory_bound_seconds / compute) : 0.0;

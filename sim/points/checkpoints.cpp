@@ -79,7 +79,7 @@ double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);
   // A single node has no other traffic on its NICs.
   if (nodes + strategy.server_hosts() == 1) return 1;
-  // The writes are simulated as a neighbour job that always sends, on all nodes that keep state.
+  // The writes are simulated as a neighbor job that always sends, on all nodes that keep state.
   // Server hosts are numbered after the workers' nodes.
   Neighbour write;
   write.share = std::min(0.99, checkpoints.bytes_per_second / network_rate(job.machine));

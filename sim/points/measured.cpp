@@ -66,8 +66,8 @@ double steps_of_run(const Scenario& scenario, const Point& point) {
         static_cast<double>(point.tokens_per_sample) * static_cast<double>(point.global_batch);
     if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
   }
-  // Each epoch ends with a smaller batch if the samples do not divide.
   if (data.samples <= 0) return 0;
+  // The last step of an epoch has a smaller batch if the samples do not divide.
   const double in_epoch = std::ceil(data.samples / static_cast<double>(point.global_batch));
   return std::max(1.0, in_epoch * data.epochs);
 }

@@ -25,8 +25,8 @@ Scenario only(const Scenario& scenario, std::size_t entry, int gpus);
 // ConfigError, located at the row, otherwise.
 std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row);
 
-// Whether the step seconds `predicted` agree with an anchor's row to 2 %, to which an anchor is
-// fitted.
+// Whether the step seconds `predicted` agree with an anchor's row within 2 %, the tolerance of
+// anchors.
 bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row, double predicted);
 
 // Optimizer steps of the whole run; 0 if the scenario has no dataset, or gives only the run's time.

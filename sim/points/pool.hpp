@@ -58,7 +58,7 @@ class Pool {
 
   // Adds pieces to the end of the queue.
   void add(const std::vector<std::size_t>& indices);
-  // pieces in the queue, not yet sent to a worker
+  // Pieces in the queue, not yet sent to a worker.
   std::size_t waiting() const { return waiting_.size(); }
   // Pieces in the queue and at workers.
   std::size_t unanswered() const;

@@ -1,6 +1,7 @@
 // Measured costs under a change of the hardware. A profile's times and measured collective curves
 // do not depend on the machine's file; they are scaled by the ratio of the modelled costs after and
-// before the change. Used by what-if questions (advice) and by a scenario's `fabric:`.
+// before the change. Questions about better hardware (advice, `explain`) and a scenario's `fabric:`
+// change it.
 #pragma once
 
 #include <functional>

@@ -139,8 +139,7 @@ std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptio
         step.precision = precision;
         if (measured_model(profile, step) == &model) steps.push_back(std::move(step));
       }
-      // a model whose file is not here, or with other arguments: skipped
-      // a model whose file is not here, or with other arguments: skipped
+      // A model whose file is missing, or that was measured with other arguments, is skipped.
     } catch (const ConfigError&) {
     }
   }

@@ -25,9 +25,9 @@ struct CostScale {
   double communication = 1;  // lone time of a transfer
 };
 
-// The modelled costs of a machine. `described`: as the machine's file describes it. `changed`: with
-// the scenario's `fabric:` and the change of a what-if question; without any change the same
-// object.
+// The modelled costs of a machine. `described`: as the machine's file describes it. `changed`:
+// after the changes of the scenario's `fabric:` and of the question; the same object if nothing
+// changes.
 struct ModelledCosts {
   std::shared_ptr<const ComputeCosts> described, changed;
 };

@@ -85,7 +85,7 @@ Factors solve(std::array<Factors, 3> a, Factors b, int n) {
   return b;
 }
 
-// Fits the factors to the anchors. Minimises
+// Fits the factors to the anchors. Minimizes
 //
 //     sum over rows (residual / anchor_error)^2 + sum over factors (x / log 2)^2
 //

@@ -61,7 +61,7 @@ std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& 
   const auto& names = EnumNames<Collective>::names;
   for (ChakraNode& node : nodes) {
     const auto known = std::find(names.begin(), names.end(), node.collective);
-    // a barrier keeps its time
+    // A barrier has no bytes and keeps its time.
     if (node.type != Type::collective || known == names.end()) continue;
     node.seconds =
         collective_cost(machine, group, static_cast<Collective>(known - names.begin()), node.bytes)

@@ -12,12 +12,10 @@ namespace lockstep {
 
 // One property and how to change it.
 struct Resource {
-  const char* name;  // in `explain`, such as "memory bandwidth"
-  Limit limit;       // the bottleneck that suggests to improve it
-  // class of links that must carry traffic; "" = any job
-  const char* link;  // the class of links that must carry something; "" = none
-  // name of a better one; "" = nobody can buy or set it
-  const char* words;  // that name a better one; "" = nobody can buy or set it
+  const char* name;   // in `explain`, such as "memory bandwidth"
+  Limit limit;        // the bottleneck that suggests to improve it
+  const char* link;   // class of links that must carry traffic; "" = any
+  const char* words;  // name of a better one; "" = nobody can buy or set it
   bool rate;          // true: more is better; false: a time, shorter is better
   void (*scale)(Machine&, Framework&, double factor);  // multiplies the property by `factor`
 };

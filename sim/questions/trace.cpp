@@ -224,8 +224,7 @@ void check_trace(const Scenario& scenario, const TraceOptions& options) {
   if (options.format == TraceFormat::chakra)
     throw file_error("", "--trace", "a Chakra trace has a file for each rank: name a folder",
                      options.path + "/");
-  // Before hours of simulation, not after them.
-  // fails before hours of simulation, not after them
+  // A wrong path must fail before hours of simulation, not after them.
   const std::filesystem::path parent = std::filesystem::absolute(options.path).parent_path();
   if (::access(parent.c_str(), W_OK) != 0) {
     throw OutputError(fmt::format("cannot write {}: {}", options.path, std::strerror(errno)));

@@ -14,30 +14,27 @@ namespace lockstep {
 
 // One measured figure and its prediction.
 struct ValidationRow {
-  // folder of the scenario's file, such as "ovi2026"
-  std::string group;     // scenario file's folder, "ovi2026"
+  std::string group;     // folder of the scenario's file, such as "ovi2026"
   std::string scenario;  // name of the scenario's file, without .yaml
   std::string strategy;
   int gpus = 1, gpus_per_node = 1;
-  // "step_s", "allocated_bytes" or "fits" (1 or 0)
-  std::string quantity;  // "step_s", "allocated_bytes", "fits" (1 or 0)
+  std::string quantity;  // "step_s", "allocated_bytes" or "fits" (1 or 0)
   double predicted = 0, measured = 0;
   Interval interval;     // of the prediction; low = high = 0 without one
   StepError step_error;  // the parts of the interval
-  // baseline, step seconds; absent at the smallest GPU count
+  // Step seconds by the baselines; absent at the smallest GPU count, and for figures other than
+  // time.
   std::optional<double> perfect_scaling;
-  std::optional<double> fixed_utilisation;  // baseline, step seconds; times only
+  std::optional<double> fixed_utilisation;
   // The row took part in a fit or anchors its scenario: it is no test of prediction.
-  bool calibration =
-      false;  // the row took part in a fit, or anchors its scenario: no test of prediction
+  bool calibration = false;
   // Predicted to fit into memory; the measured job did fit.
   bool fits = true;
   std::string source;
 };
 
 double relative_error(double predicted, double measured);  // predicted / measured - 1
-// relative error; for "fits" 0 = right, 1 = wrong
-double error_of(const ValidationRow& row);  // the same; of "fits" 0 or 1
+double error_of(const ValidationRow& row);  // relative error; for "fits" 0 = right, 1 = wrong
 
 // Errors of a group of rows.
 struct ErrorSummary {

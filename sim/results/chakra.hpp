@@ -32,7 +32,7 @@ struct ChakraNode {
   double bytes = 0;                  // of communication nodes
 };
 
-// Serialises the nodes. Chakra stores whole microseconds; exact times are stored, too, as
+// Serializes the nodes. Chakra stores whole microseconds; exact times are stored, too, as
 // attributes of type double, so that read_chakra() restores them.
 std::string chakra_bytes(const std::vector<ChakraNode>& nodes);
 

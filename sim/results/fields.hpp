@@ -55,7 +55,6 @@ template <class Visitor, Either<StepSplit> Split>
 void describe(Visitor& v, Split& s) {
   for (const StepPart& part : named_parts) {
     const std::string column = std::string(part.name) + "_s";
-    // Rounding may leave a part slightly below 0: broken_invariant().
     v.field(part.name, s.*part.seconds, part.doc, {.column = column.c_str(), .min = no_minimum});
   }
 }

@@ -17,7 +17,7 @@ struct PhaseSeconds {
 // Peaks of the rank with the largest, bytes.
 struct PeakMemory {
   double allocated = 0;
-  double reserved = 0;  // 0 = this device has no such thing
+  double reserved = 0;  // 0 = the device has no caching allocator
 };
 
 // Staleness with the value of every update.

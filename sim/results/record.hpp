@@ -133,8 +133,8 @@ struct MeshRecord {
 struct StageRecord {
   int stage = 0;
   // First and last layer of each part of the model on the stage, such as "wte .. h.5".
-  std::vector<std::string> layers;  // of each of its parts: the first and the last, "wte .. h.5"
-  StepSplit split;                  // of its mean rank; adds up to the step
+  std::vector<std::string> layers;
+  StepSplit split;  // of its mean rank; adds up to the step
   MemoryUse memory;
 };
 
@@ -228,7 +228,7 @@ struct RunWithFailures {
 struct StragglerCost {
   double step_without = 0;       // the mean step of the same point without `stragglers`
   double step_more = 0;          // additional seconds of a step
-  double total_more = 0;         // the same for the whole run; 0 = no dataset
+  double total_more = 0;         // additional seconds of the whole run; 0 = no dataset
   double dollars_more = 0;       // 0 = no price
   std::vector<RankTimes> ranks;  // ascending by `rank`
 };

@@ -24,7 +24,7 @@ std::vector<RealRun> runs_of_json(const std::string& text);
 // JSON Schema (draft-07) of the output of render_json().
 std::string result_schema();
 std::string training_schema();
-// The same as a Markdown table, a row per field.
+// The fields of the same documents as Markdown tables, one row per field.
 std::string result_fields();
 std::string training_fields();
 

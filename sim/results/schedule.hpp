@@ -34,7 +34,7 @@ struct EnumNames<Exchange> {
 enum class Weighting {
   none,         // independent of its age
   staleness,    // 1 / max(1, staleness): the staleness-aware rate (fact 84)
-  age,          // (1 + staleness)^-exponent: polynomial ageing (Xie et al. 2019, FedAsync, 5.2)
+  age,          // (1 + staleness)^-exponent: polynomial aging (Xie et al. 2019, FedAsync, 5.2)
   compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85), DC-ASGD-c of its paper
   compensated_adaptive,  // the same, lambda over the root of g*g's moving mean: DC-ASGD-a
 };
@@ -89,7 +89,7 @@ struct ParameterPiece {
   std::int64_t first = 0, count = 0;
 };
 
-// One message of one worker that took part in an update.
+// One message of a worker at the time of its update; in gossip, one step of a worker.
 struct ScheduledPush {
   double time = 0;  // seconds from the begin of the run to the update
   int worker = 0;

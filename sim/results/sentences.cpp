@@ -90,7 +90,7 @@ void PointSentences::add(const std::string& strategy, int gpus, const std::strin
         sentence.find_last_not_of("0123456789.", std::max<std::size_t>(unit, 1) - 1);
     std::size_t place = before == std::string::npos ? 0 : before + 1;
     const auto is_at = [&](std::size_t i, char c) { return i < place && sentence[i] == c; };
-    // include the sign
+    // A sign belongs to its number.
     if (is_at(place - 1, '-') && (place == 1 || is_at(place - 2, ' '))) --place;
     if (place >= unit) continue;  // " %" without a number
     group.words.push_back(sentence.substr(last, place - last));

@@ -13,7 +13,7 @@ namespace lockstep {
 constexpr std::size_t text_width = 80;
 
 // Wraps into lines of at most `text_width` columns; continuation lines are indented by `indent`
-// columns. A longer word stands alone. Figures stay with the word after them, and coloured text
+// columns. A longer word stands alone. Figures stay with the word after them, and colored text
 // stays in one line.
 std::string wrapped(const std::string& sentence, std::size_t indent = 2);
 

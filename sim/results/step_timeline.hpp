@@ -20,7 +20,7 @@ enum class SliceKind {
   optimizer,
   copies,
   transfer,
-  // Waits.
+  // Waits of the device or the host.
   exposed_communication,
   data_loading,
   waiting,

@@ -1,7 +1,11 @@
 // Renders a table as aligned text, Markdown or CSV. A table that is too wide for a terminal is
-// folded into blocks of columns, each with the key columns in front:
+// folded into blocks of columns, one below the other, each with the key columns in front:
 //
-//     strategy  GPUs  step  total        strategy  GPUs  free  MFU
+//     strategy  GPUs    step   total
+//     ddp          4  312 ms  2.1 h
+//
+//     strategy  GPUs  free     MFU
+//     ddp          4  9.1 GiB  41.0 %
 #include "results/table.hpp"
 
 #include <algorithm>

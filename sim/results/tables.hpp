@@ -26,7 +26,7 @@ std::string fits_text(const Prediction& prediction);
 
 // One row per point: step, total, cost, throughput, free memory, scaling, MFU.
 Table summary_table(const ResultRecord& record);
-// The same with memory, and without scaling if each has one GPU count.
+// As summary_table(), with memory, and without scaling if each alternative has one GPU count.
 Table alternatives_table(const ResultRecord& joined);
 // The parts of a step.
 Table split_table(const ResultRecord& record);

@@ -126,7 +126,7 @@ struct Search {
     return list;
   }
 
-  // Adds a candidate for micro-batches of all samples of a GPU, of half of them, and so on while
+  // Adds candidates with halved micro-batches: all samples of a GPU, half as many, and so on while
   // they divide.
   void add(const Kind& kind, int gpus, std::int64_t samples, std::vector<Candidate>& list) const {
     for (std::int64_t micro = samples;; micro /= 2) {

@@ -87,7 +87,7 @@ double least_step_seconds(const Point& point) {
 
 std::vector<Judgement> Judge::judge(const Group& group, const Report& report) {
   std::vector<Judgement> list;
-  // Larger micro-batches come first; the fastest of them bounds all smaller ones.
+  // Larger micro-batches come first; the fastest of the larger ones bounds every smaller one.
   double fastest = never;
   for (const Scenario& scenario : group) {
     const bool smallest = &scenario == &group.back();
@@ -145,7 +145,7 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
 }
 
 // A peak beyond the usable memory need not be exact, so the replay may stop there. Jobs without a
-// mesh share what is known of equal steps.
+// mesh share the memory figures of equal steps.
 MemoryQuery Judge::memory_asked(const Job& job) {
   MemoryQuery query;
   if (job.mesh.only_data()) query.known = &known_[job.step];

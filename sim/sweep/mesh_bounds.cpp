@@ -34,7 +34,7 @@ struct Held {
 };
 
 // The bytes per parameter under this strategy. FSDP shards everything among the copies of a
-// parameter, ZeRO (stage 1 at least) the optimizer state, DDP nothing.
+// parameter, ZeRO (meshes are tried with stage 1) the optimizer state, DDP nothing.
 Held held_by(const Point& point, const StrategyOptions& strategy) {
   const Job& job = point.job;
   const double element = parameter_bytes(point.precision);

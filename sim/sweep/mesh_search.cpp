@@ -25,7 +25,7 @@ constexpr const char* mesh_too_slow =
 constexpr double negligible_gain = 0.01;
 constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
 constexpr double most_silent_seconds = 600;  // without progress, after which a process is killed
-// Simulations for each platform and GPU count. The best meshes found so far needed fewer.
+// Simulations for each platform and GPU count: somewhat more than any known best mesh has needed.
 constexpr int most_simulated = 24;
 constexpr const char* mesh_too_far =
     "a mesh that is not among the 24 whose bounds promise most on as many GPUs";

@@ -1,5 +1,5 @@
 // Combines the sizes of a mesh's axes and leaves out combinations that do not divide the model. The
-// rules of divisibility repeat those of the builders, so that impossible meshes cost no expansion.
+// builders of steps and pipelines check the same rules; checking here first saves building a step.
 #include "sweep/meshes.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-// tokens from which context parallelism is tried by default
+// Sequences of at least so many tokens are tried with context parallelism by default.
 constexpr std::int64_t long_sequence = 32'768;
 
 // Counts of a model that the sizes of axes must divide.

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Initialises MPI and finalises it at the end of its life. REQUIRES: one object per process.
+// Initializes MPI and finalizes it at the end of its life. REQUIRES: one object per process.
 class MpiSession {
  public:
   MpiSession();

@@ -1,5 +1,5 @@
-// Puts settings into a scenario's YAML tree, entry by entry of `strategies`. A setting of entries
-// takes one value only: a list inside an entry would be alternatives of the whole scenario.
+// Puts settings into a scenario's YAML tree, entry by entry of `strategies`. A setting inside an
+// entry takes one value only; several values need `lockstep sweep`.
 #include "sweep/override.hpp"
 
 #include <fmt/format.h>

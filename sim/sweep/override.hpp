@@ -1,5 +1,5 @@
-// Settings that change a single scenario, in contrast to a sweep, which makes a grid of them. Used
-// for `--set` of verbs other than `sweep`.
+// Settings that change a single scenario; a sweep makes a grid of them instead. Used for `--set` of
+// verbs other than `sweep`.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Orders candidates by one figure, prefers simple ones among equals, and finds the Pareto front.
-// All sorts are stable, so that equal candidates keep the order of the search.
+// Equal candidates keep the order of the search.
 #include "sweep/ranking.hpp"
 
 #include <algorithm>

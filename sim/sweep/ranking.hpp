@@ -22,8 +22,8 @@ void rank(std::vector<Candidate>& list, RankBy by);
 // by less than the 90 % interval of the ratio of their times.
 void put_simple_first(std::vector<Candidate>& ranked);
 
-// Indices of the Pareto front, by time. A candidate is on it if no other candidate is at least as
-// good in time, price, memory, energy and accuracy and better in one of them.
+// Indices of the Pareto front, by time. A candidate is on it unless another one is at least as good
+// in time, price, memory, energy and accuracy, and better in at least one.
 std::vector<std::size_t> pareto_front(const std::vector<Candidate>& list);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Finds a recommendation: enumerate candidates, judge them on worker processes, rank those that
-// meet every limit, train the best if an accuracy is asked for, fill the decision matrix. The
+// Finds a recommendation: enumerate candidates, judge them on worker processes, rank the candidates
+// that meet every limit, train the best if an accuracy is asked for, fill the decision matrix. The
 // judging itself is in judge.cpp and mesh_search.cpp.
 #include "sweep/recommend.hpp"
 
@@ -166,7 +166,7 @@ std::string limit_of(const Candidate& c, const RecommendOptions& options) {
   return "";
 }
 
-// The decision matrix over all candidates that fit, also those that miss a limit. Families stand in
+// The decision matrix over all candidates that fit, even if they miss a limit. Families stand in
 // the order of the table of strategies, meshes last.
 std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const InputFiles& files,
                                     const RecommendOptions& options) {

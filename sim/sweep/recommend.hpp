@@ -53,8 +53,7 @@ struct Verdict {
   StepError error;  // of the step
   // The strategy computes in half precision also the operators that the autocast of the scenario's
   // precision keeps in fp32.
-  bool without_autocast =
-      false;  // computes in half precision what the scenario's precision does not
+  bool without_autocast = false;
   std::optional<Energy> energy;      // where the scenario asks for it
   std::optional<SeedMean> accuracy;  // where it was trained, at the end of the run
 };

@@ -174,7 +174,6 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
 // A value as YAML. The text is padded with blanks, so that columns in the value are columns in the
 // setting.
 Node flow_value(const Setting& setting, const std::string& text, std::size_t column) {
-  // Padded, so that places in it are places in the setting.
   return Node::parse_text(std::string(column, ' ') + text, setting.name);
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 // Seconds without progress after which a simulation counts as stuck, as in `run`.
 constexpr double most_silence = 600;
-// seconds between writes to the disk: a power cut loses no more
+// Seconds between two writes to the disk: a power cut loses no more rows.
 constexpr double between_syncs = 1;
 
 // All errors of a combination on one line. Places are left out: they are in a text that no user
