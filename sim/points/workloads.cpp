@@ -1,6 +1,7 @@
 // Builds, prices and caches the training steps that points share. Costs come in layers: the
-// roofline model of the machine, above it a profile's measured layers, the change of a what-if
-// question, an anchor's factors, and finally a table with the answers for all layers of one step.
+// roofline model of the machine, above it a profile's measured layers, changes of a question about
+// other hardware, an anchor's factors, and finally a table with the answers for all layers of one
+// step.
 #include "points/workloads.hpp"
 
 #include "core/describe.hpp"

@@ -123,6 +123,7 @@ void add_fast_path(const Point& point, std::vector<Remedy>& list) {
   }
 }
 
+// Doubles whichever of the batch's fields the scenario gives; fields that are 0 stay 0.
 void double_batch(Scenario& s) {
   for (std::int64_t* samples : {&s.batch.global, &s.batch.per_gpu, &s.batch.micro}) *samples *= 2;
 }
@@ -146,6 +147,7 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
   list.push_back({"a larger batch per GPU",
                   {Limit::communication, Limit::host, Limit::update, Limit::host_update},
                   double_batch});
+  // Accumulation keeps the micro-batch and doubles its number, so memory stays the same.
   list.push_back({"gradient accumulation",
                   {Limit::communication, Limit::update, Limit::host_update},
                   [&point](Scenario& s) {

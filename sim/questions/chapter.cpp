@@ -64,6 +64,7 @@ MemoryCurve curve_of(const Point& point) {
   MemoryLog log;
   const MemoryUse use = point.strategy->memory(job, {.log = &log});
   MemoryCurve curve{point.label, point.job.mesh.gpus(), {}, tensors_of(log, use), use.moment};
+  // Number of moments that become one point of the curve.
   const std::size_t width = (log.moments.size() + most_moments - 1) / most_moments;
   for (std::size_t i = 0; i < log.moments.size(); i += width) {
     const auto end =
@@ -100,6 +101,7 @@ ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
   ReportChapter chapter;
   chapter.description = scenario.description;
   chapter.inputs = file_text(scenario.file, most_of_a_description);
+  // Measured rows stand beside the predictions of the same strategy and GPU count.
   for (const MeasuredRow& row : scenario.measured) {
     const std::size_t entry = entry_of(scenario, row);
     const std::string& strategy = scenario.strategies[entry].label;

@@ -66,6 +66,7 @@ Comparison compared(std::string name, const Prediction& p, std::string base_name
   c.interval = interval_around(
       c.speedup, sigma_of_ratio(p.step_error, base.step_error,
                                 same_costs && p.precision == base.precision, same_network));
+  // Parts are shares of the step, converted to seconds per sample.
   for (const StepPart& part : named_parts) {
     const double change = p.split.*part.seconds / p.step_seconds * seconds_per_sample(p) -
                           base.split.*part.seconds / base.step_seconds * seconds_per_sample(base);

@@ -55,6 +55,7 @@ std::vector<Change> changes(const Scenario& scenario) {
 
 // One axis that is set to the value of the other mesh, and its name in the answer.
 struct AxisStep {
+  // Names of the axes that could not be changed alone so far.
   std::string text;
   std::function<void(Scenario&)> set;
 };

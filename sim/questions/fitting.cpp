@@ -54,6 +54,7 @@ class Fitting {
     std::vector<FittingJob> jobs;
     const std::vector<unsigned> sets = sets_on(gpus);
     if (!any_fits(sets, gpus)) return jobs;
+    // A set that contains a set which fits would be a larger change than needed.
     for (const unsigned set : sets) {
       if (jobs.size() == most) break;
       const bool more = std::any_of(fitting_.begin(), fitting_.end(),
@@ -87,6 +88,7 @@ class Fitting {
       return changed;
     };
     if (!fits(with_micro(1))) return std::nullopt;
+    // `most` fits and `too_many` does not, from the end of the first loop on.
     std::int64_t most = 1, too_many = 2;
     while (too_many < most_micro && fits(with_micro(too_many)))
       most = std::exchange(too_many, 2 * too_many);

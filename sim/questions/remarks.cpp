@@ -268,6 +268,8 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   if (scenario.profile.empty()) note_missing_units(points, sentences);
   // Steps that the profile was already asked about; of_entry counts the points of each entry.
   std::set<const TrainingStep*> precisions_seen;
+  // First remarks about the hardware and the profile, then about prices and meshes, then idle
+  // options.
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);
   for (const Point& point : points) {
     ++of_entry[point.entry];
@@ -301,6 +303,7 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
       }
     }
   }
+  // An option that has an effect in any point is not mentioned.
   for (const Occurrence& occurrence : seen) {
     if (occurrence.points >= occurrence.needed)
       sentences.push_back(occurrence.name + " " + occurrence.verdict);

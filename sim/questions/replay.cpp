@@ -94,6 +94,8 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
   // Times at which device and host end their last node.
   double device_free = 0, host_free = 0;
   std::size_t done = 0;
+  // Take the node that is ready first; start it when its device or host is free; make the nodes
+  // that waited for its end ready.
   for (; !ready.empty(); ++done) {
     const auto [time, i] = ready.top();
     ready.pop();

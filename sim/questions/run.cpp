@@ -115,6 +115,8 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
     }
     if (p.worker_steps) warn_of_uneven_workers(p, record);
   }
+  // The base of an entry is known only after all its points: efficiencies follow in a loop of their
+  // own.
   record.predictions = std::move(predicted.predictions);
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction& p = record.predictions[i];

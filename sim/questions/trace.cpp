@@ -37,6 +37,7 @@ std::vector<int> gpu_counts(const Scenario& scenario) {
   return {scenario.gpus.begin(), scenario.gpus.end()};
 }
 
+// A path is a folder if it ends with '/' or is one already.
 bool is_folder(const std::string& path) {
   return path.ends_with('/') || std::filesystem::is_directory(path);
 }
@@ -236,6 +237,8 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
   const std::vector<TracedPoint> traced =
       traced_points(expand(scenario, anchor_scales(scenario, run)), options, record);
   const bool by_rank = is_folder(options.path);
+  // One piece of work per point; the parent then joins all events into one file, or splits a
+  // point's answer by rank.
   const auto answers =
       fork_map(traced.size(), fork_options(run.workers), [&](std::size_t i, const Report&) {
         return simulated_events(traced[i], by_rank, options.format, static_cast<int>(i));
@@ -292,6 +295,7 @@ std::vector<nlohmann::ordered_json> step_timelines(std::vector<Point> points,
                      {.ranks = {0}, .first_step = step, .last_step = step},
                      engine_of(*predicted)});
   }
+  // All timelines share the page's limit of slices equally, between the two limits of one timeline.
   const std::size_t most = std::clamp(most_slices / std::max<std::size_t>(1, shown.size()),
                                       least_slices_of_one, most_slices_of_one);
   const auto answers =

@@ -173,6 +173,7 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all
   std::vector<ValidationRow> rows;
   std::copy_if(all.begin(), all.end(), std::back_inserter(rows),
                [](const ValidationRow& row) { return row.quantity != "fits"; });
+  // Names of the groups in order of first appearance.
   std::vector<std::string> groups;
   for (const auto& row : rows) {
     const std::string group = row.group + (row.calibration ? " (calibration)" : "");

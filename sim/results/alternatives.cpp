@@ -169,6 +169,7 @@ std::string limit_of(const std::string& bottleneck) {
 // Bottlenecks, suggestions and notes, each sentence once, after its rows: "rows 1-3, 5: ...".
 std::string grouped(const ResultRecord& all) {
   std::vector<std::pair<std::string, std::vector<std::size_t>>> sentences;
+  // Adds a row to a sentence, which keeps its first place.
   const auto add = [&](const std::string& sentence, std::size_t row) {
     auto known = std::find_if(sentences.begin(), sentences.end(),
                               [&](const auto& other) { return other.first == sentence; });

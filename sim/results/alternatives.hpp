@@ -50,8 +50,8 @@ void sort_predictions(ResultRecord& record, SortKey key);
 
 // The predictions of all alternatives, in the order of the table.
 std::vector<Prediction> rows_of(const AlternativesRecord& record);
-// Whether all are whole runs, which compare by their time; otherwise compare by the time of one
-// sample.
+// Whether every prediction knows the time of its whole run. Predictions then compare by this time,
+// otherwise by the time of one sample.
 bool whole_runs(const std::vector<Prediction>& predictions);
 // The best prediction that fits into memory and has a value for the key.
 std::optional<std::size_t> best_of(const std::vector<Prediction>& predictions, SortKey key);

@@ -42,6 +42,7 @@ inline std::string percent(double fraction) {
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }
+// Three digits, in MWh from 1000 kWh on.
 inline std::string energy_text(double kilowatt_hours) {
   return kilowatt_hours < 1000 ? fmt::format("{:.3g} kWh", kilowatt_hours)
                                : fmt::format("{:.3g} MWh", kilowatt_hours / 1000);

@@ -33,7 +33,8 @@ WireWriter named(std::string_view name) {
   return attribute;
 }
 
-// A node as a protobuf message.
+// A node as a protobuf message. Field numbers: 1 id, 2 name, 3 type, 5 data dependencies, 6 start
+// and 7 duration in microseconds, 10 attributes.
 WireWriter node_message(const ChakraNode& node) {
   WireWriter message;
   message.integer(1, node.id);
@@ -70,6 +71,8 @@ struct Attribute {
   double real = 0;
 };
 
+// Reads the name and the value of an attribute. Integers of every protobuf type are kept as 64
+// bits.
 Attribute read_attribute(WireMessage message) {
   Attribute attribute;
   for (WireField field; message.next(field);) {
@@ -82,11 +85,14 @@ Attribute read_attribute(WireMessage message) {
   return attribute;
 }
 
+// Throws ConfigError about a node.
 [[noreturn]] void refuse(const std::string& file, const ChakraNode& node,
                          const std::string& problem) {
   throw file_error(file, fmt::format("node {} '{}'", node.id, node.name), problem);
 }
 
+// Reads a node. Both kinds of dependencies (4 control, 5 data) are joined. Throws ConfigError if
+// type, duration or collective are invalid.
 ChakraNode read_node(const std::string& file, WireMessage message) {
   ChakraNode node;
   std::optional<std::uint64_t> collective;

@@ -13,6 +13,7 @@ namespace lockstep {
 
 namespace schemas {
 
+// Schema of a value of type T. `figure` gives the minimum of numbers and whether NaN is allowed.
 template <class T>
 nlohmann::ordered_json schema_of(const Figure& figure);
 
@@ -31,6 +32,7 @@ class SchemaWriter : public FigureVisitor<SchemaWriter> {
   std::vector<std::string> required;
 };
 
+// Schema of a type with declared fields; unknown members are refused.
 template <class T>
 nlohmann::ordered_json object_schema() {
   SchemaWriter writer;
@@ -119,7 +121,7 @@ std::string schema_text(const char* title) {
   return schema.dump(2) + "\n";
 }
 
-// The fields of a T, including those of parts, as a Markdown table.
+// The fields of a T as a Markdown table; fields of its parts have dotted names.
 template <class T>
 std::string field_table() {
   schemas::TableWriter writer("");

@@ -48,8 +48,9 @@ std::string with_interval(const Accuracy& accuracy, std::string (*text)(double),
 
 }  // namespace
 
-// Abramowitz and Stegun, 26.7.3 and 26.7.4: a finite sum of powers of the cosine for a whole number
-// of degrees, inverted by halving.
+// Abramowitz and Stegun, 26.7.3 and 26.7.4: with t = sqrt(n) tan(theta) the probability within +-t
+// is a finite sum of powers of cos(theta) for a whole number n of degrees. It is inverted by
+// bisection over theta.
 double student_t95(int degrees) {
   if (degrees <= 0) return 0;
   // The probability within +- sqrt(degrees) tan(theta).

@@ -1,4 +1,4 @@
-// Draws the workers that take part in an update of federated averaging (McMahan et al. 2017,
+// The draw of the workers that take part in an update of federated averaging (McMahan et al. 2017,
 // algorithm 1). The simulated and the real server both call it, so that they draw the same workers.
 #pragma once
 

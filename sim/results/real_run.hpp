@@ -31,8 +31,9 @@ struct RealRun {
   int ranks = 1;
   std::int64_t global_batch = 0, micro_batch = 0;
   std::string precision;
-  double step_seconds = 0;  // median; asynchronous: mean
-  Interval step_interval;   // 5th to 95th percentile of the steps
+  // Seconds of one optimizer step: the median, for asynchronous workers the mean.
+  double step_seconds = 0;
+  Interval step_interval;  // 5th to 95th percentile of the steps
   double samples_per_second = 0;
   std::vector<double> each_step_seconds;  // of every measured step, in order
   PhaseSeconds phases;

@@ -202,6 +202,7 @@ struct Accuracy {
 struct RunWithFailures {
   int runs = 0;
   int unfinished = 0;  // given up after a hundred times the time without failures
+  // Mean numbers per run: failures of anything in use, and failures that stopped the job.
   double failures = 0, interruptions = 0;
   double seconds_between_interruptions = 0;  // 0 = none
   double finish_seconds = 0;
@@ -209,12 +210,14 @@ struct RunWithFailures {
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
   double goodput = 0;        // time of the steps alone over time to finish; 0 = some did not
   double availability = 0;   // share of the time that it trains or writes checkpoints
-  // The parts of the time; they add up to the finish.
+  // The parts of the time to finish, seconds: steps that last, steps that were trained again,
+  // standing still for checkpoints, detection and restart, waiting for nodes.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
   double evictions = 0;        // of slow nodes
   double memory_restarts = 0;  // that read the state from hosts' memory
   double mean_nodes = 0;
   double mean_gpus_away = 0;  // on nodes that have left or have not joined yet
+  // One checkpoint: bytes of the whole state, seconds to write it.
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
   double checkpoint_stall_seconds = 0;   // training stands still for one
   double checkpoint_period_seconds = 0;  // 0 = none are written
@@ -263,6 +266,7 @@ struct Prediction {
   double median_step_seconds = 0;
   Interval step_interval;
   StepError step_error;
+  // The first step, which differs from the later ones: in DDP, for example, its buckets do.
   double first_step_seconds = 0;
   double steps = 0;  // optimizer steps in the whole run
   double total_seconds = 0;

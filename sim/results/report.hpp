@@ -25,7 +25,7 @@ struct MeasuredPoint {
 struct MemoryCurve {
   struct Moment {
     std::string text;  // "backward of layer4.2.conv3"
-    double bytes = 0;  // the most that lived then
+    double bytes = 0;  // largest number of live bytes at this moment
   };
   std::string strategy;
   int gpus = 1;
@@ -78,7 +78,7 @@ Answer answer(const ReportAlternatives& comparison);
 std::string choice_text(const std::vector<Chosen>& chosen);
 
 // The data of the page: {parts, kinds, chapters, comparison}. A chapter's `result` is the document
-// that `run --json` writes.
+// that `run --json` writes. `comparison` may be null; the page then has chapters only.
 nlohmann::ordered_json report_json(const std::vector<ReportChapter>& chapters,
                                    const ReportAlternatives* comparison = nullptr);
 

@@ -184,6 +184,7 @@ Answer answer(const ReportChapter& chapter) {
     fitting.push_back(&p);
     if (p.dollars > 0) priced.push_back(&p);
   }
+  // The fastest point opens the answer; if nothing fits, the answer is about that.
   const Prediction* fastest = least(fitting, cost_in_time);
   if (fastest == nullptr) {
     tell_misfit(chapter, result);

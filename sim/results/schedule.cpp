@@ -89,6 +89,7 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"class_concentration", schedule.class_concentration},
                             {"averages", written(schedule.averages)},
                             {"messages", std::move(messages)}};
+  // Nine digits of a time are far more than a learning curve shows.
   std::ofstream file(path);
   file << head.dump() << '\n';
   for (const ScheduledPush& p : schedule.pushes) {

@@ -1,6 +1,11 @@
 // The order in which a run updates its parameters: for each update, its worker, the version that
 // the worker computed on, and the time of the update. Strategies write it, and the replay
-// (calibrate/convergence) trains by it.
+// (calibrate/convergence) trains by it. Two asynchronous workers, for example, give these pushes:
+//
+//     time  worker  message  read  applied
+//     0.10       0        0     0        1
+//     0.12       1        0     0        2    computed on version 0, one update late
+//     0.20       0        0     1        3
 #pragma once
 
 #include <array>

@@ -17,6 +17,7 @@ Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram) {
   }
   if (count == 0) return result;
   result.mean = sum / count;
+  // The smallest staleness that at least the share q of the pushes does not exceed.
   const auto quantile_of = [&](double q) {
     double seen = 0;
     for (const auto& [updates, pushes] : histogram) {

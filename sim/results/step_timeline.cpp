@@ -110,6 +110,7 @@ nlohmann::ordered_json json_of(const StepTimeline& timeline) {
   using Json = nlohmann::ordered_json;
   std::map<std::string, int> numbers;
   Json names = Json::array();
+  // Index of a name in `names`; names that repeat are stored once.
   const auto number_of = [&](const std::string& name) {
     const auto [found, is_new] = numbers.emplace(name, static_cast<int>(numbers.size()));
     if (is_new) names.push_back(name);

@@ -93,9 +93,10 @@ struct StepTimeline {
 // and doubles; for each limit, slices of one kind are merged first, then slices of any kind.
 void thin_out(StepTimeline& timeline, std::size_t most);
 
-// The form that the page's script reads. Each lane is {name, slices, ...}. A slice is five numbers:
-// kind, name (index into `names`; "first … last" for several), nanoseconds since the end of the
-// slice before, nanoseconds of its duration, and number of operations.
+// The form that the page's script reads. Each lane is {name, slices, ...}. Its slices are one list
+// with five numbers for each slice: kind, name (index into `names`; "first … last" for several),
+// nanoseconds since the end of the slice before, nanoseconds of its duration, and number of
+// operations.
 nlohmann::ordered_json json_of(const StepTimeline& timeline);
 
 }  // namespace lockstep

@@ -34,7 +34,7 @@ std::string seconds_or_dash(double value) {
   return nothing(value) ? "-" : seconds_text(value);
 }
 
-// A warning about comparisons of this row's time and price with others; "" = none.
+// A warning that time and price of this row do not compare with other rows; "" = none.
 std::string caveat(const Prediction& p) {
   std::string text = p.out_of_memory ? "does not fit" : "";
   const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
@@ -304,6 +304,7 @@ Table staleness_bars(const ResultRecord& record) {
     if (!p.staleness || p.staleness->histogram.size() < 2) continue;
     const auto& histogram = p.staleness->histogram;
     const std::int64_t first = histogram.begin()->first, last = histogram.rbegin()->first;
+    // Values per bar.
     const std::int64_t width = (last - first) / most_bars + 1;
     // Pushes per bar; a bar stands for `width` neighboring values.
     std::map<std::int64_t, double> bars;

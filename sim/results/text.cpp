@@ -66,6 +66,7 @@ std::string remarks(const ResultRecord& record) {
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
+  // Tables that every answer has come first, then tables of options that the scenario uses.
   std::string out = wrapped(record.scenario) + "\n" + wrapped(subject_text(record));
   out += "\n\n" + of_points(summary_table(record));
   if (const std::string missing = missing_price(record); !missing.empty()) {

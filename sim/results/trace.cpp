@@ -115,6 +115,7 @@ void TraceEvents::counter(int process, std::string_view name, double time,
   fmt::format_to(Out(text_), R"(, "args": {{{}}}}})", values);
 }
 
+// The members that the profiler writes before its events: device, backend, rank, world size.
 std::string trace_document(const TraceHeader& header, const std::string& events) {
   return fmt::format(
       "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"

@@ -1,5 +1,8 @@
-// Writes a timeline as PyTorch's profiler does (Kineto's Chrome trace, JSON), for Perfetto and
-// HolisticTraceAnalysis. Used by timeline/. Times in seconds.
+// A writer of timelines in the form of PyTorch's profiler (Kineto's Chrome trace, JSON), for
+// Perfetto and HolisticTraceAnalysis. timeline/ uses it. All times are seconds. A slice, for
+// example:
+//
+//     {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 12.5000, "name": "conv1", "dur": 80.0000}
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Judges a candidate's job: whether it keeps the limits, and its figures. Bounds come first, then
-// memory, then the simulation. Runs in worker processes; judgements travel to the parent as text.
+// Judgement of a candidate's job: whether it keeps the limits, and its figures. Bounds come first,
+// then memory, then the simulation. It runs in worker processes; judgements travel to the parent as
+// text.
 #pragma once
 
 #include <limits>

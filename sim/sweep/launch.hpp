@@ -1,5 +1,6 @@
-// Detects whether mpirun or srun started this process as one of several ranks. It reads environment
-// variables only, so it may be called before MPI_Init and in a build without MPI.
+// Detection of mpirun and srun: the place of this process among the ranks that a launcher has
+// started. It reads environment variables only, so it may be called before MPI_Init and in a build
+// without MPI.
 #pragma once
 
 namespace lockstep {

@@ -1,5 +1,5 @@
-// Searches thousands of candidates with a mesh. Bounds rule out most; the others are simulated in
-// order of their bounds until no bound is below the best result.
+// A search over thousands of candidates with a mesh. Bounds rule out most of the candidates; the
+// others are simulated in order of their bounds until no bound is below the best result.
 #pragma once
 
 #include <vector>

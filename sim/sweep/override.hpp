@@ -1,5 +1,5 @@
-// Settings that change a single scenario; a sweep makes a grid of them instead. Used for `--set` of
-// verbs other than `sweep`.
+// Settings that change a single scenario, such as `--set` of `run`; a sweep makes a grid of its
+// settings instead. with_settings() applies all settings of a command line.
 #pragma once
 
 #include <string>
