@@ -23,9 +23,9 @@ namespace lockstep {
 namespace {
 
 // FLOPs of one micro-batch that the model needs on a mean GPU, for MFU. With expert parallelism the
-// step describes the GPU with the fullest experts: it computes `computed` times the tokens of a
-// mean GPU, of which only (1 - dropped) are useful. The idle rest of the experts' FLOPs is
-// subtracted.
+// step describes the GPU with the fullest experts. In units of the tokens of a mean GPU, this GPU
+// computes `computed` and a mean GPU needs 1 - dropped. The difference is subtracted from the
+// experts' FLOPs.
 double needed_flops(const TrainingStep& step, const ParallelOptions& parallel) {
   double flops = step.forward_flops + step.backward_flops;
   for (const Layer& layer : step.layers) {

@@ -26,8 +26,8 @@ struct TraceOptions {
   std::vector<std::string> strategies{};  // labels; empty = all
   std::vector<int> gpus{};                // empty = the largest GPU count of the strategy
   std::vector<int> ranks{};               // as in TimelineOptions
-  // First and last step. Absent = three steps: the last simulated ones if the prediction found a
-  // steady state, otherwise the ones after the first.
+  // First and last step. Absent = three steps, or fewer if a step has several micro-batches: the
+  // last simulated ones if the prediction found a steady state, otherwise the ones after the first.
   std::optional<std::pair<int, int>> steps{};
   // Chakra files are written to a folder only, for the first of the steps, as chakra.RANK.et.
   TraceFormat format = TraceFormat::kineto;

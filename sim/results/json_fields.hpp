@@ -42,8 +42,8 @@ inline constexpr bool has_fields =
 
 }  // namespace figures
 
-// A value as JSON: numbers, texts and enum names as they are, an Interval as [low, high], a list as an
-// array, a Histogram as an object, a type with declared fields as an object of these.
+// A value as JSON: numbers, texts and enum names as they are, an Interval as [low, high], a list as
+// an array, a Histogram as an object, a type with declared fields as an object with these fields.
 template <class T>
 nlohmann::ordered_json json_of(const T& value);
 

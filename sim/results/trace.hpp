@@ -2,7 +2,8 @@
 // Perfetto and HolisticTraceAnalysis. timeline/ uses it. All times are seconds. A slice, for
 // example:
 //
-//     {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 12.5000, "name": "conv1", "dur": 80.0000}
+//     {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 12.5000, "name": "conv1",
+//      "dur": 80.0000}
 #pragma once
 
 #include <cstdint>
