@@ -261,6 +261,9 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
 }
 
+// Fills the plan of the run in three steps: its nodes and how often each unit fails, the
+// speeds with fewer or slower nodes, the checkpoints. Then plays the plan and adds the figures that
+// it does not know.
 RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
                                   const StrategyResult& result, const Prediction& prediction) {
   const Faults& faults = *scenario.faults;
@@ -273,7 +276,6 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const double all = prediction.steps / prediction.total_seconds;
   const bool elastic = goes_on_with_fewer(faults, *point.strategy);
 
-  // The plan: the nodes that take part, their speed, and how often each unit fails.
   LongRun plan;
   plan.faults = faults;
   // A scenario's failures are shared by all entries and GPU counts: drop servers and workers that
@@ -324,7 +326,6 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   if (staged && !std::isinf(period))
     plan.speed_while_writing = speed_while_writing(checkpoints, point, result);
 
-  // Play the plan; add the figures that the long run does not know.
   RunWithFailures run = play_all(plan, job.simulation.seed);
   run.checkpoint_bytes = costs.bytes;
   run.checkpoint_seconds = costs.write_seconds;
