@@ -1,4 +1,6 @@
-// Divides the batch: samples of a step, of a GPU, of a micro-batch.
+// Divides the batch of an optimizer step: first among replicas, then into micro-batches. A scenario
+// gives one or two of the fields global (or per_gpu), micro and accumulation; the others follow.
+// Every division must be exact, since a remainder would be a different training.
 #include "points/batch.hpp"
 
 #include <fmt/format.h>
@@ -11,11 +13,15 @@ namespace lockstep {
 
 namespace {
 
+// Returns whole / parts. Throws std::invalid_argument with the message `quantity` if a remainder is
+// left.
 std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::string& quantity) {
   if (parts <= 0 || whole % parts != 0) throw std::invalid_argument(quantity);
   return whole / parts;
 }
 
+// Returns the number of micro-batches as an int. At least 1; throws std::invalid_argument above
+// most_accumulation.
 int checked_accumulation(std::int64_t micro_batches) {
   if (micro_batches > most_accumulation) {
     throw std::invalid_argument(fmt::format("{} micro-batches per step are too many, at most {}",

@@ -1,4 +1,5 @@
-// How one optimizer step's batch falls on GPUs and micro-batches.
+// Division of one optimizer step's batch among replicas and micro-batches. expand() uses it for
+// every point; the interval of a prediction uses it for the anchor's GPU count.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +8,19 @@
 
 namespace lockstep {
 
-// A step with more micro-batches is no training.
+// The largest number of micro-batches of one step; split_batch() refuses more. No real training
+// comes near it.
 inline constexpr std::int64_t most_accumulation = 4096;
 
+//    global = micro * accumulation * replicas
 struct BatchSplit {
-  std::int64_t global = 0, micro = 0;
-  int accumulation = 1;
+  std::int64_t global = 0, micro = 0;  // samples: per optimizer step; per micro-batch and replica
+  int accumulation = 1;                // micro-batches per optimizer step
 };
 
-// Among the replicas of the model, each of so many GPUs. Throws std::invalid_argument with the reason when
-// the batch does not divide.
+// Splits `batch` among `replicas` replicas of the model. `replica_gpus`, the GPUs of one replica,
+// only selects the word "GPU" or "replica" in messages. Throws std::invalid_argument with a message
+// for the user if the batch does not divide evenly or its fields contradict each other.
 BatchSplit split_batch(const BatchSpec& batch, int replicas, int replica_gpus = 1);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Looks at the largest part of the step that is not the model's own arithmetic.
+// Finds the bottleneck of a step. The largest part besides forward and backward is the limit if it
+// takes a fifth of the step, or more than forward and backward; otherwise compute is. Jobs that do
+// not fit into memory are limited by memory.
 #include "points/bottleneck.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Line rate of one link of a class, one way; 0 for classes a machine's file says nothing about.
+// Line rate of one link of a class, bytes per second one way; 0 if the machine's file does not give
+// it.
 double line_rate(const Machine& machine, const std::string& link_class) {
   if (link_class == "NIC") return machine.fabric.nic_bytes_per_second;
   if (link_class == "NVLink") {
@@ -24,8 +27,8 @@ double line_rate(const Machine& machine, const std::string& link_class) {
   return 0;
 }
 
-// A collective keeps all its links busy for the same time; the narrow one is where the bytes come
-// closest to what the link can carry.
+// The class of links that limits communication. A collective keeps all its links busy for the same
+// time; the limit is the link that carries most bytes relative to its line rate.
 std::string limiting_link(const Prediction& p, const Machine& machine) {
   const LinkTraffic* narrowest = nullptr;
   double highest = 0;
@@ -59,6 +62,7 @@ Bottleneck bottleneck_of(const Prediction& p, const Point& point) {
     return {Limit::memory, fmt::format("does not fit: the peak is {}", p.memory.moment)};
   }
   const double compute = s.forward + s.backward;
+  // A candidate: its seconds of the step and the sentence that blames it.
   struct Cause {
     double seconds;
     Limit limit;
@@ -97,7 +101,7 @@ Bottleneck bottleneck_of(const Prediction& p, const Point& point) {
   const Cause& worst =
       *std::max_element(std::begin(causes), std::end(causes),
                         [](const Cause& a, const Cause& b) { return a.seconds < b.seconds; });
-  // Arithmetic dominates unless something else takes at least a fifth of the step.
+  // Compute is the limit unless another part takes a fifth of the step, or more time than compute.
   if (worst.seconds >= 0.2 * step || worst.seconds > compute) return {worst.limit, worst.text};
   const double memory_share =
       compute > 0 ? std::min(1.0, point.memory_bound_seconds / compute) : 0.0;

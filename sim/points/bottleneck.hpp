@@ -1,4 +1,5 @@
-// The limit of a prediction.
+// The bottleneck of a prediction: the part of the step that limits it, as an enum for rules and as
+// a sentence for people. The table, the report and advice (questions/advice.cpp) use it.
 #pragma once
 
 #include <string>
@@ -8,17 +9,18 @@
 
 namespace lockstep {
 
+// The reason why the step is not faster.
 enum class Limit {
-  nothing,        // there is nothing to do
-  memory,         // it does not fit
-  compute,        // forward and backward work
-  loader,         // the data loader's rate
-  input_copy,     // of batches to the device
-  communication,  // that no work hides
-  host,           // that issues work
-  waiting,        // for other ranks or the server
-  update,         // of the parameters, with the copies of gradients
-  host_update,    // likewise, on the CPUs of cpu_offload
+  nothing,        // the step has no work
+  memory,         // the job does not fit into memory
+  compute,        // forward and backward work of the model
+  loader,         // the rate of the data loader
+  input_copy,     // copies of batches to the device
+  communication,  // communication that no compute hides
+  host,           // host time to issue work
+  waiting,        // for other ranks, other stages or the server
+  update,         // of the parameters, with copies of gradients
+  host_update,    // update on the CPUs (cpu_offload), with copies
 };
 
 struct Bottleneck {
@@ -26,6 +28,7 @@ struct Bottleneck {
   std::string sentence;
 };
 
+// `point` must be the point of the prediction.
 Bottleneck bottleneck_of(const Prediction& prediction, const Point& point);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Prices checkpoints by the machine's links, and training beside them by its simulation.
+// Prices checkpoints by the machine's links, and training beside them by a simulation of the same
+// job with additional traffic. docs/faults.md has the formulas and their sources.
 #include "points/checkpoints.hpp"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Parameters as the model holds them, the optimizer's state and what BatchNorm counts.
+// Bytes of the complete state: parameters as the model holds them, the optimizer's state, and
+// buffers such as the running means of BatchNorm.
 double state_bytes(const Point& point) {
   const double each = parameter_bytes(point.precision) +
                       optimizer_state_bytes(point.job.optimizer, point.precision);
@@ -22,12 +24,15 @@ double state_bytes(const Point& point) {
   return bytes;
 }
 
+// Payload bytes per second of a node's NICs together, one way.
 double network_rate(const Machine& machine) {
   return nic_payload_rate(machine) * machine.fabric.nics_per_node;
 }
 
-// Each device copies its part over its own link, and all of a host share the bandwidth of its memory.
-// A state that a host updates is only copied within its memory: read and written.
+// Seconds to copy a host's share between its devices and its memory. Every device copies its part
+// over its own link; all devices of a host share the bandwidth of its memory. A state that is
+// updated by CPUs is already in host memory: it is copied within the memory, read once and written
+// once.
 double copy_seconds(const Point& point, double host_bytes) {
   const Job& job = point.job;
   const double memory_bandwidth = job.machine.host.memory_bandwidth;
@@ -62,7 +67,8 @@ double share_of_speed(const Point& point, Job job, const StrategyResult& of_all)
   const auto speed = [](const StrategyResult& result) {
     return result.samples_per_step / mean(result.step_seconds);
   };
-  job.simulation.engine = Engine::loop;  // beside other simulations of this process
+  // A process may hold one SimGrid world only, and the point's own simulation may have used it.
+  job.simulation.engine = Engine::loop;
   return speed(point.strategy->simulate(job)) / speed(of_all);
 }
 
@@ -71,7 +77,10 @@ double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
   const Strategy& strategy = *point.strategy;
   Job job = point.job;
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);
-  if (nodes + strategy.server_hosts() == 1) return 1;  // nothing else is on its NICs
+  // A single node has no other traffic on its NICs.
+  if (nodes + strategy.server_hosts() == 1) return 1;
+  // The writes are simulated as a neighbor job that always sends, on all nodes that keep state.
+  // Server hosts are numbered after the workers' nodes.
   Neighbour write;
   write.share = std::min(0.99, checkpoints.bytes_per_second / network_rate(job.machine));
   for (int node = 0; node < strategy.state_nodes(job); ++node) write.nodes.push_back(node);
@@ -82,11 +91,13 @@ double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
 
 MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs,
                            const StrategyResult& of_all, double steps_per_second) {
+  // Share of the time in which training keeps the NICs busy.
   double busy = 0;
   for (const LinkTraffic& traffic : of_all.traffic) {
     if (traffic.link_class == "NIC") busy = traffic.busy;
   }
-  constexpr double least_idle = 0.01;  // a network that is always busy lets a copy through, too
+  // Even a network that is always busy leaves a copy this share of the time.
+  constexpr double least_idle = 0.01;
   const double sending = (peers.copies - 1) * costs.fetch_seconds / std::max(least_idle, 1 - busy);
   MemoryCopies copies;
   copies.copies = peers.copies;
@@ -101,7 +112,8 @@ MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs
 void add_checkpoint_memory(const Scenario& scenario, const Point& point, MemoryUse& use) {
   if (!scenario.checkpoints) return;
   const Checkpoints& checkpoints = *scenario.checkpoints;
-  // A staged write reads from one share; memory has the complete copy of each share and the next one.
+  // A staged write reads from one copy of the host's own share. With peers a host holds, for each
+  // share in its group, the last complete copy and the one that is being received.
   const double shares = (checkpoints.write == CheckpointWrite::staged ? 1 : 0) +
                         (checkpoints.peers ? 2 * checkpoints.peers->copies : 0);
   if (shares == 0) return;

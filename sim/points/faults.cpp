@@ -1,4 +1,6 @@
-// Checks what a scenario says of failures, and plays the run of a point.
+// Checks the failures of a scenario, and fills the plan of a point's long run: speeds by number of
+// nodes, failure rates, checkpoint costs. Speeds with fewer nodes come from further simulations of
+// the step; the events of the run are played by faults/long_run.cpp.
 #include "points/faults.hpp"
 
 #include <algorithm>
@@ -14,11 +16,13 @@ namespace lockstep {
 
 namespace {
 
+// The rate that belongs to a mean time between failures; 0 = never.
 double per_second(const std::optional<double>& mean_time) {
   return mean_time ? 1 / *mean_time : 0;
 }
 
-// Links of nodes from `first` to `last`, which are not there; hosts of servers follow the others.
+// Adapts stragglers to a job in which nodes `first` to `last` - 1 are missing: removes their slow
+// links and neighbours, and renumbers the hosts of servers, which follow the workers' nodes.
 void leave_out(int first, int last, Stragglers& stragglers) {
   const auto is_missing = [&](int node) { return node >= first && node < last; };
   const auto moved = [&](int node) { return node >= last ? node - (last - first) : node; };
@@ -32,12 +36,12 @@ void leave_out(int first, int last, Stragglers& stragglers) {
   });
 }
 
-// Of samples per second with all nodes, what `nodes` of them do: batches per GPU stay what they are. 0
-// where the strategy cannot be divided among so many (a shard group, backup workers).
+// Samples per second with `nodes` nodes, relative to all nodes (`of_all`); the batch per GPU stays
+// the same. 0 if the strategy cannot run on so few nodes (shard groups, backup workers).
 double simulated_share(const Point& point, int nodes, const StrategyResult& of_all) {
   Job job = point.job;
   leave_out(nodes, nodes_of(job.mesh.gpus(), job.machine), job.stragglers);
-  // A lost GPU takes its replica of the model with it.
+  // The loss of one GPU loses its whole replica of the model.
   const int replica = job.mesh.gpus() / job.mesh.data;
   job.mesh.data = std::min(job.mesh.gpus(), nodes * job.machine.gpus_per_node) / replica;
   if (job.mesh.data == 0) return 0;
@@ -48,9 +52,15 @@ double simulated_share(const Point& point, int nodes, const StrategyResult& of_a
   }
 }
 
-// Simulated with 1, 2, 4, ... units of so many nodes missing; between them on a straight line. Of nodes
-// that the strategy cannot be divided among some stand idle; where it can train with none of them it is
-// 0.
+// Steps per second by number of nodes, for `least` nodes and more; `all` is the speed of all nodes.
+// Simulates with 1, 2, 4, ... units of `unit` nodes missing, and interpolates linearly between
+// them:
+//
+//     missing nodes   0    1    2    3    4   ...   8
+//     simulated       x    x    x         x         x
+//
+// If the strategy cannot be divided among n nodes, some of the n stand idle: the speed is that of
+// the largest smaller number that works, and 0 if there is none.
 std::vector<double> elastic_speeds(const Point& point, int least, int unit, double all,
                                    const StrategyResult& of_all) {
   const int nodes = nodes_of(point.job.mesh.gpus(), point.job.machine);
@@ -65,6 +75,7 @@ std::vector<double> elastic_speeds(const Point& point, int least, int unit, doub
   };
   std::vector<double> speeds(static_cast<std::size_t>(nodes) + 1, 0);
   speeds.back() = all;
+  // Raise `least` to the smallest number of nodes that can train at all.
   while (least < nodes && speed_of(least) <= 0) ++least;
   int above = nodes;
   for (int missing = unit; above > least; missing *= 2) {
@@ -79,9 +90,12 @@ std::vector<double> elastic_speeds(const Point& point, int least, int unit, doub
   return speeds;
 }
 
-// Seconds between two failures that stop the job.
+// Mean seconds between two failures that stop the job, for the checkpoint period. Rates add up over
+// all units whose failure stops the job. Without rates the scheduled failures are counted.
 double seconds_between_stops(const LongRun& plan) {
   const bool loose = plan.independent_workers;
+  // Nodes whose failure stops the job: the nodes with state if workers are independent, none if
+  // replicas come back alone, otherwise all.
   const int nodes = loose ? plan.state_nodes : plan.replica_nodes > 0 ? 0 : plan.nodes();
   const double rate =
       nodes * (plan.speeds.node + plan.speeds.link + (loose ? 0 : plan.speeds.workers)) +
@@ -99,7 +113,8 @@ double seconds_between_stops(const LongRun& plan) {
   return given > 0 ? seconds / given : std::numeric_limits<double>::infinity();
 }
 
-// The share of the speed that is left with one node whose GPUs are slower by the factor.
+// Speed with one node whose GPUs take `factor` times longer, relative to the normal speed. The
+// first node is slowed.
 double speed_with_slow_node(const Point& point, double factor, const StrategyResult& of_all) {
   Job job = point.job;
   const int ranks = std::min(job.machine.gpus_per_node, job.mesh.gpus());
@@ -107,7 +122,8 @@ double speed_with_slow_node(const Point& point, double factor, const StrategyRes
   return std::min(1.0, share_of_speed(point, std::move(job), of_all));
 }
 
-// When too few nodes are left for good, if ever.
+// The scheduled failure after which fewer than `needed` of `all` nodes are left and stay so to the
+// end of the list; nothing if enough nodes are left. Failed nodes return only if `repair` is given.
 std::optional<ScheduledFailure> end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
   std::optional<ScheduledFailure> end;
@@ -182,7 +198,7 @@ void check_recovery(const Scenario& scenario, const Point& point, Misfits& misfi
                   fmt::format("{} copies, but {} has {} nodes", peers->copies, at, nodes));
     }
   } catch (const ConfigError&) {
-    return;  // its simulation says what does not fit
+    return;  // the simulation reports the misfit
   }
 }
 
@@ -245,6 +261,9 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
 }
 
+// Fills the plan of the run in three steps: its nodes and how often each unit fails, the
+// speeds with fewer or slower nodes, the checkpoints. Then plays the plan and adds the figures that
+// it does not know.
 RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
                                   const StrategyResult& result, const Prediction& prediction) {
   const Faults& faults = *scenario.faults;
@@ -253,13 +272,14 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const int state_nodes = point.strategy->state_nodes(job);
   const int servers = point.strategy->server_hosts();
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);
-  // Without failures the run takes as long as it was predicted to, its first step included.
+  // Without failures the run must take exactly the predicted time, with its first step.
   const double all = prediction.steps / prediction.total_seconds;
   const bool elastic = goes_on_with_fewer(faults, *point.strategy);
 
   LongRun plan;
   plan.faults = faults;
-  // Other strategies have servers, and other GPU counts workers, that this job has not.
+  // A scenario's failures are shared by all entries and GPU counts: drop servers and workers that
+  // this job lacks.
   std::erase_if(plan.faults.at, [&](const ScheduledFailure& failure) {
     return (failure.server && *failure.server >= servers) ||
            (failure.worker && *failure.worker >= job.mesh.gpus());
@@ -289,6 +309,8 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
     plan.speed_with_slow_node = speed_with_slow_node(point, faults.degraded->factor, result);
   }
 
+  // Checkpoints: their costs, and the best period (Daly) unless the scenario gives one. A staged
+  // write must have ended before the next one starts.
   const CheckpointCosts costs = checkpoint_costs(checkpoints, point);
   const bool staged = checkpoints.write == CheckpointWrite::staged;
   plan.write_seconds = plan.read_seconds = costs.write_seconds;
@@ -315,7 +337,8 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   if (!std::isinf(period)) {
     run.checkpoint_period_seconds = plan.steps_between_checkpoints / all;
   }
-  if (prediction.out_of_memory) return run;  // what cannot run has no price
+  if (prediction.out_of_memory) return run;  // a job that cannot run has no price
+  // Spare nodes are paid for, too; nodes that have left are not.
   const double paid =
       job.mesh.gpus() + faults.spare_nodes * job.machine.gpus_per_node - run.mean_gpus_away;
   run.dollars = run.finish_seconds / 3600 * paid * job.machine.price_per_gpu_hour;

@@ -1,4 +1,5 @@
-// Runs a function in child processes, one answer for each number.
+// Runs a function in child processes, one answer for each index. The pool does the work; this
+// function puts the answers in order and forwards progress.
 #include "points/fork_map.hpp"
 
 #include <numeric>

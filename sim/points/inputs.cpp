@@ -1,4 +1,5 @@
-// Loads the model, platform, profile and devices of a scenario, each file once.
+// Loads the model, platform, profile and devices of a scenario, each file once. A profile that was
+// measured on another device than the platform's is refused.
 #include "points/inputs.hpp"
 
 #include "points/misfits.hpp"
@@ -7,8 +8,9 @@ namespace lockstep {
 
 namespace {
 
-// What was measured on one device says nothing about another one. An importer whose input does not
-// name the device writes "unknown".
+// Throws ConfigError if the profile was measured on another device than the machine's: layer times
+// of one device say nothing about another. A profile without a device passes, and so does the
+// device "unknown", which importers write if their input does not name one.
 void check_device(const Profile& profile, const Machine& machine, const std::string& file) {
   const std::string& here = machine.device.name;
   if (profile.device.empty() || profile.device == "unknown" || profile.device == here) return;
@@ -43,6 +45,8 @@ Inputs InputFiles::of(const Scenario& scenario) {
       inputs.profile = profile;
       if (!inputs.machine) return;
       check_device(*profile, *inputs.machine, scenario.profile);
+      // The profile also measured the machine itself (collectives, the allocator), so that the
+      // machine with the profile is an object of its own.
       auto& measured = machines_[{scenario.platform, scenario.profile}];
       if (!measured) {
         Machine machine = *inputs.machine;

@@ -1,4 +1,5 @@
-// Parts are taken as independent and normal on the logarithm.
+// Error propagation for a predicted step. The parts are taken as independent and normal on the
+// logarithm, so that they add up as squares and the interval is value * exp(+-1.645 sigma).
 #include "points/interval.hpp"
 
 #include <algorithm>
@@ -13,32 +14,35 @@ namespace lockstep {
 
 namespace {
 
-constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal law
+constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal distribution
 
-// One sigma of what a step is off by whose costs were all measured, or interpolated. Measured: root
-// mean square of the 24 errors of docs/closed-loop.md. Interpolated: that, and the 2.8 % by which
-// straight lines between batches up to a factor of ten apart miss the device models' own steps
+// One sigma of a step whose costs are all measured, or all interpolated. Measured: root mean square
+// of the 24 errors in docs/closed-loop.md. Interpolated: the same, and batch_error
 // (docs/numbers.md).
 constexpr double measured_error = 0.034;
 constexpr double interpolated_error = 0.044;
 
-// Two runs of the same on two machines of a kind (fact 136).
+// Spread of the same training repeated on another machine of the same kind, one sigma (fact 136).
 constexpr double run_spread = 0.05;
 
-// What straight lines between batches miss (above).
+// Error of linear interpolation between batch sizes up to a factor of ten apart, against the device
+// models' own steps.
 constexpr double batch_error = 0.028;
 
-// Costs of one origin are off together, those of different origins independently.
+// Errors of costs with the same provenance are fully correlated, so that they add up linearly
+// within a share; the three provenances are independent of each other.
 double cost_error(const ProvenanceShare& share, double modelled_error) {
   return std::hypot(share.measured * measured_error, share.interpolated * interpolated_error,
                     share.modelled * modelled_error);
 }
 
+// Distance of two GPU counts, in doublings.
 double doublings(int from, int to) {
   return std::abs(std::log2(static_cast<double>(to) / from));
 }
 
-// Whether the step itself was measured, and the prediction is that.
+// Whether this very point was measured and the anchor is met: the prediction is then the
+// measurement.
 bool is_anchored(const Scenario& scenario, const Point& point, double predicted) {
   return std::any_of(scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& row) {
     return entry_of(scenario, row) == point.entry && row.gpus == point.job.mesh.gpus() &&
@@ -46,7 +50,8 @@ bool is_anchored(const Scenario& scenario, const Point& point, double predicted)
   });
 }
 
-// The nearest GPU count whose step of this strategy set the scale of all its costs.
+// The nearest GPU count with an anchor of this strategy. That anchor's factors scale all costs of
+// the point.
 std::optional<int> scaled_from(const Scenario& scenario, const Point& point) {
   std::optional<int> nearest;
   const int gpus = point.job.mesh.gpus();
@@ -72,10 +77,12 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   const auto anchor = scaled_from(scenario, point);
   double work = cost_error(result.provenance, point.relative_error);
   if (anchor) {
-    // Where GPUs do at the anchor what they do here, its step tells the work.
+    // An anchor at the same micro-batch determines the work up to the spread of repeated runs.
     const bool same = split_batch(scenario.batch, *anchor).micro == point.micro_batch;
     work = same ? run_spread : std::hypot(run_spread, batch_error);
   }
+  // The exposed part of the step has the network's error, the rest the compute error. Measured
+  // costs contain no error of scaling.
   const double modelled = result.provenance.modelled;
   const double exposed = std::min(modelled, result.split.exposed_communication / step);
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);
@@ -83,7 +90,7 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   error.network = exposed * network_error(job.machine, nodes);
   error.scaling =
       modelled * law.doubling * std::sqrt(doublings(anchor.value_or(1), job.mesh.gpus()));
-  // One worker alone does not tell how servers serve many.
+  // An anchor with a single worker does not show how servers serve many workers.
   if (point.strategy->servers() > 0 && anchor.value_or(1) == 1)
     error.servers = modelled * law.servers;
   return error;
@@ -95,6 +102,7 @@ double sigma_of(const StepError& error) {
 }
 
 double sigma_of_ratio(const StepError& a, const StepError& b, bool same_costs, bool same_network) {
+  // Two errors of the same origin subtract; independent errors add up as squares.
   const auto either = [](double x, double y, bool shared) {
     return shared ? x - y : std::hypot(x, y);
   };

@@ -1,4 +1,5 @@
-// How far a prediction of a step may be off. The formula: docs/numbers.md.
+// The error of a predicted step, as parts that are combined into an interval. docs/numbers.md has
+// the formulas; `recommend` compares candidates by sigma_of_ratio().
 #pragma once
 
 #include "points/points.hpp"
@@ -7,25 +8,28 @@
 
 namespace lockstep {
 
-// What whole runs of other sources tell of the error of a modelled step (lockstep-fit-intervals).
+// Relative errors of modelled steps, one sigma. Fitted by lockstep-fit-intervals to public
+// measurements of whole training runs.
 struct ErrorLaw {
-  double doubling = 0.04;  // of every doubling of the GPUs, as a random walk
+  double doubling = 0.04;  // per doubling of the GPUs, as a random walk
   double servers = 0.33;   // of parameter servers, whose software no model describes
 };
 
-// Of the mean step: costs, network, what is lost with every doubling of the GPUs, what the software
-// of parameter servers costs, and the draws.
+// The parts of the relative error of the mean step: compute costs, network, scaling to more GPUs,
+// software of parameter servers, random draws. Each part is one sigma.
 StepError step_error(const Scenario& scenario, const Point& point, const StrategyResult& result,
                      const ErrorLaw& law = {});
 
+// All parts together: one sigma, relative.
 double sigma_of(const StepError& error);
 
-// One sigma of log of the ratio of two steps. What both are off by in common cancels: the costs where
-// model, precision and device are the same, network and scaling where the platform is. Each is one run
-// of its own (fact 136).
+// One sigma of the logarithm of the ratio of two steps. Errors that both steps have in common
+// cancel: `same_costs` = compute costs of the same model, precision and device; `same_network` =
+// network and scaling of the same platform. Each step is also a run of its own, with the spread of
+// repeated runs (fact 136).
 double sigma_of_ratio(const StepError& a, const StepError& b, bool same_costs, bool same_network);
 
-// The 90 % interval of what is `value` in the middle.
+// The 90 % interval around the median `value`.
 Interval interval_around(double value, double sigma);
 
 }  // namespace lockstep

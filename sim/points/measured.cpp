@@ -1,4 +1,5 @@
-// Finds the entry of a measured row, its seconds per step, and the steps of a whole run.
+// Converts a measured row to seconds per step: from a step time, samples/s, tokens/s or the total
+// time, in this order. Counts the optimizer steps of a run from dataset and batch.
 #include "points/measured.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr double anchor_tolerance = 0.02;  // an anchor is met
+// Relative difference up to which a prediction meets an anchor.
+constexpr double anchor_tolerance = 0.02;
 
 }  // namespace
 
@@ -65,6 +67,7 @@ double steps_of_run(const Scenario& scenario, const Point& point) {
     if (tokens_per_step > 0) return std::ceil(data.tokens / tokens_per_step);
   }
   if (data.samples <= 0) return 0;
+  // The last step of an epoch has a smaller batch if the samples do not divide.
   const double in_epoch = std::ceil(data.samples / static_cast<double>(point.global_batch));
   return std::max(1.0, in_epoch * data.epochs);
 }

@@ -1,4 +1,5 @@
-// Measured rows of a scenario and the points they belong to.
+// Measured rows of a scenario (`anchor:` and `measured:`) and the points that they belong to. An
+// anchor corrects predictions by them; `validate` compares predictions with them.
 #pragma once
 
 #include "points/points.hpp"
@@ -6,27 +7,29 @@
 
 namespace lockstep {
 
-// The step time a measured row states, from whichever figure it gives; 0 when it gives none that
-// concerns time (only memory).
+// Step seconds that a measured row states: directly, or by a throughput or the total time. 0 if the
+// row gives no time, only memory.
 double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row);
 
-// The same of a point that is known by its figures: samples and tokens of one step (0 = the model
-// has none), steps of the whole run (0 = not known).
+// As above, for a point that is known only by its figures: samples and tokens of one optimizer step
+// (0 = the model reads none), optimizer steps of the whole run (0 = unknown).
 double measured_step_seconds(const MeasuredRow& row, double samples, double tokens, double steps);
 
-// One sigma of a measured step time, as far as an anchor is trusted.
+// One sigma of a measured step time, relative: so far an anchor is trusted.
 inline constexpr double anchor_error = 0.01;
 
-// The scenario reduced to one strategy entry on one GPU count.
+// Returns the scenario with a single strategy entry on a single GPU count, without measured rows.
 Scenario only(const Scenario& scenario, std::size_t entry, int gpus);
 
-// The entry a row names; the only one when it names none. Throws ConfigError.
+// Index of the entry that a row names; 0 if the row names none and there is only one. Throws
+// ConfigError, located at the row, otherwise.
 std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row);
 
-// Whether a prediction agrees with an anchor's row as closely as an anchor is met.
+// Whether the step seconds `predicted` agree with an anchor's row within 2 %, the tolerance of
+// anchors.
 bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row, double predicted);
 
-// Optimizer steps of the whole run; 0 when the scenario names no dataset, or only a time.
+// Optimizer steps of the whole run; 0 if the scenario has no dataset, or gives only the run's time.
 double steps_of_run(const Scenario& scenario, const Point& point);
 
 }  // namespace lockstep

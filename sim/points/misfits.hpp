@@ -1,4 +1,5 @@
-// Collects what does not fit, so that one run of `check` shows all of it, in the order it was found.
+// Collector of configuration errors. A check adds each error and continues, so one run of the
+// program shows all errors of a scenario, in the order in which they were found.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,9 +12,10 @@
 
 namespace lockstep {
 
+// The errors found so far. Not thread-safe; lives for one expansion.
 class Misfits {
  public:
-  // A misfit of one place is said once.
+  // Adds an error at `where`. An equal error at the same place is added only once.
   void add(const Location& where, std::string field, std::string message, std::string hint = "") {
     Diagnostic diagnostic{where, std::move(field), std::move(message), std::move(hint)};
     const auto is_same = [text = to_string(diagnostic)](const Diagnostic& other) {
@@ -21,11 +23,13 @@ class Misfits {
     };
     if (std::none_of(list_.begin(), list_.end(), is_same)) list_.push_back(std::move(diagnostic));
   }
+  // Throws one ConfigError with all errors, if there are any.
   void throw_if_any() const {
     if (!list_.empty()) throw ConfigError(list_);
   }
 
-  // Does something with a file that the scenario names at `where`, and collects what is wrong.
+  // Runs `action`, which reads or uses a file that the scenario names at `where` in `field`.
+  // Collects the errors of a ConfigError; other exceptions pass through.
   template <class Action>
   void attempt(const Location& where, const char* field, Action&& action) {
     try {
@@ -38,8 +42,10 @@ class Misfits {
   }
 
  private:
+  // Gives an error of `action` a place that helps the user. Two cases:
   static Diagnostic asked_for(const Location& where, const char* field, Diagnostic diagnostic) {
-    // A message without a line of its own is about the name written in the scenario.
+    // 1. The error has no line of its own, such as a missing file. It is then about the name in the
+    // scenario: it gets that place and field, and the file's name in the message.
     if (diagnostic.where.line == 0) {
       const std::string& file = diagnostic.where.file;
       const std::string quoted = in_quotes(file);
@@ -49,7 +55,8 @@ class Misfits {
       diagnostic.where = where;
       diagnostic.field = field;
     } else if (diagnostic.where.file != where.file) {
-      // What the scenario asks for does not go with a file that is fine by itself.
+      // 2. The error is inside the other file. That file may be correct by itself and only not go
+      // with the scenario, so the hint names the scenario's line.
       if (!diagnostic.hint.empty()) diagnostic.hint += "; ";
       diagnostic.hint += fmt::format("asked for in {}:{}", where.file, where.line);
     }

@@ -1,4 +1,6 @@
-// Prices work on other devices by the model of both, and checks which ranks have them.
+// Prices work on other devices and checks which ranks have them. A profile measures one device
+// only; other devices take longer by the ratio of the two roofline models, layer by layer, forward
+// and backward apart.
 #include "points/other_devices.hpp"
 
 #include <fmt/format.h>
@@ -22,8 +24,9 @@ Machine with_device(const Machine& machine, const Device& device) {
   return other;
 }
 
-// How much longer each piece of work takes on other devices, by the model of both: the answers of `costs`, of the
-// model of the job's own device, and of those of `devices`.
+// Costs whose QueuedWork::elsewhere holds the extra seconds on each of `devices`:
+//
+//     elsewhere[i] = busy * (model of device i / model of the job's own device - 1)
 std::shared_ptr<const ComputeCosts> mixed_costs(const Job& job,
                                                 const std::shared_ptr<const ComputeCosts>& costs,
                                                 const std::vector<std::string>& devices,
@@ -46,7 +49,7 @@ std::shared_ptr<const ComputeCosts> mixed_costs(const Job& job,
   return std::make_shared<TransformedCosts>(std::move(sources), std::move(rule));
 }
 
-// Files in the order in which they are first named.
+// The distinct device files, in the order in which they are first named.
 std::vector<std::string> kinds_of(const std::vector<OtherDevice>& others) {
   std::vector<std::string> kinds;
   for (const OtherDevice& other : others) {

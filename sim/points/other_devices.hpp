@@ -1,4 +1,5 @@
-// Ranks with other devices than the platform's: what a job's work takes there.
+// Ranks with other devices than the platform's (`stragglers.other_devices`): their checks, and the
+// costs of their work. expand() applies them to each job.
 #pragma once
 
 #include <vector>
@@ -10,14 +11,17 @@
 
 namespace lockstep {
 
-// `stragglers.other_devices` that cannot be: nodes and ranks named twice, too many kinds, GPUs among CPUs.
+// Adds misfits for nodes and ranks that are named twice, too many kinds of devices, and CPUs among
+// GPUs.
 void check_other_devices(const Scenario& scenario, const Inputs& inputs, Misfits& misfits);
 
-// Ranks of the job that have it.
+// Ranks of the job that have this device, directly or by their node.
 std::vector<int> ranks_with(const OtherDevice& other, const Job& job);
 
-// Ranks on other devices take for each piece of work as many times longer as the model says of that
-// piece, layer by layer, forward and backward apart; the smallest memory is everybody's.
+// Adds to the job's costs the extra time of each piece of work on each other device, and to the job
+// the kind of each rank's device. The smallest memory of all devices becomes the limit of every
+// rank.
+// REQUIRES: job.costs and job.slices are set, job.stragglers is the scenario's.
 void use_other_devices(const Scenario& scenario, const Inputs& inputs, Job& job);
 
 }  // namespace lockstep

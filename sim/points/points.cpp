@@ -1,5 +1,7 @@
-// Expands a scenario into jobs: what hardware it is about, what it asks for, what work that is, and
-// the points.
+// Expands a scenario into jobs in four steps: check stragglers, fabric and failures against the
+// platform (check_*); edit the machine and its costs (hardware_of); find the mesh and batch of each
+// strategy and GPU count (requests_of); build, price and check the training step of each
+// (point_of). Misfits are collected over the whole scenario, so the user sees them all at once.
 #include "points/points.hpp"
 
 #include <fmt/format.h>
@@ -20,8 +22,10 @@ namespace lockstep {
 
 namespace {
 
-// The model's FLOPs on a mean GPU. The step is that of the GPU whose experts get most tokens, or have
-// empty places.
+// FLOPs of one micro-batch that the model needs on a mean GPU, for MFU. With expert parallelism the
+// step describes the GPU with the fullest experts. In units of the tokens of a mean GPU, this GPU
+// computes `computed` and a mean GPU needs 1 - dropped. The difference is subtracted from the
+// experts' FLOPs.
 double needed_flops(const TrainingStep& step, const ParallelOptions& parallel) {
   double flops = step.forward_flops + step.backward_flops;
   for (const Layer& layer : step.layers) {
@@ -36,12 +40,15 @@ double needed_flops(const TrainingStep& step, const ParallelOptions& parallel) {
   return flops;
 }
 
-// Where there is no TF32, PyTorch's switches for it switch nothing: the kernels are those of fp32.
+// Precision of the operators. PyTorch's TF32 switches have no effect on a device without TF32
+// units: the kernels are the same as in fp32.
 Precision compute_precision(const Strategy& strategy, Precision precision, const Device& device) {
   if (math_mode(precision) == MathMode::tf32 && device.tf32_flops <= 0) return Precision::fp32;
   return strategy.compute_precision(precision);
 }
 
+// Refuses changes of the network (`fabric:`) that this platform cannot have: no network at all,
+// oversubscription without leaf switches, trunks at nodes that do not exist.
 void check_fabric(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   if (scenario.fabric == FabricChange{}) return;
   if (machine.fabric.kind == FabricKind::none) {
@@ -62,12 +69,15 @@ void check_fabric(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
 }
 
-// The machine as this scenario means it, and what its model says.
+// The platform's machine after the scenario's and the question's changes, and the modelled costs
+// before and after these changes.
 struct Hardware {
   Machine machine;
   ModelledCosts costs;
 };
 
+// Applies three changes in order: the scenario's `fabric:`, the question's `edit`, the scenario's
+// price. Costs of an unchanged machine come from `workloads`, which shares them between points.
 Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
                      const MachineEdit& edit) {
   Hardware hardware{*inputs.machine, {}};
@@ -95,7 +105,8 @@ Hardware hardware_of(const Scenario& scenario, const Inputs& inputs, Workloads& 
   return hardware;
 }
 
-// Links that no point has.
+// Checks a link class and node that a scenario names for slow links and neighbours. Servers on
+// hosts of their own count as nodes after the nodes with GPUs.
 class LinkCheck {
  public:
   LinkCheck(const Scenario& scenario, const Machine& machine, int nodes, Misfits& misfits)
@@ -105,6 +116,7 @@ class LinkCheck {
         servers_(hosts_of_servers(scenario)),
         misfits_(misfits) {}
 
+  // Refuses a link class that the machine lacks.
   void link(const Location& where, const char* field, LinkClass link) {
     if (link == LinkClass::trunk) {
       misfits_.add(where, field, "a trunk has the rate that it is given",
@@ -118,6 +130,8 @@ class LinkCheck {
       misfits_.add(where, field, fmt::format("{} has no NVLink", machine_.name), "PCIe, NIC");
     }
   }
+  // Refuses a node that no GPU count of the scenario reaches, and links inside a node (NVLink,
+  // PCIe) of a server's host, which has no GPU.
   void node(const Location& where, const char* field, LinkClass link, int node) {
     if (node < nodes_) return;
     const std::string gpus = fmt::format("nodes are 0 to {}", nodes_ - 1);
@@ -139,7 +153,8 @@ class LinkCheck {
   Misfits& misfits_;
 };
 
-// Stragglers on nodes that no point has.
+// Refuses stragglers on nodes, ranks or links that exist at no GPU count of the scenario, and slow
+// or shared links where the network is not simulated (`simulation.network: analytic`).
 void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
   const int nodes = nodes_of(most, machine);
@@ -183,7 +198,7 @@ void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits&
   }
 }
 
-// One strategy entry on one GPU count.
+// A point before it is built: the strategy entry, the mesh of its GPU count, the batch on it.
 struct PointRequest {
   std::size_t entry = 0;
   std::shared_ptr<const Strategy> strategy;
@@ -191,7 +206,9 @@ struct PointRequest {
   BatchSplit split;
 };
 
-// The mesh of so many GPUs; nothing, and a misfit, where they do not make whole replicas.
+// Returns the mesh of `gpus` GPUs. Adds a misfit and returns nothing where the strategy excludes
+// the parallelism, the GPUs are not whole replicas of tensor x context x stages, or a stage's GPUs
+// are not whole groups of expert parallelism.
 std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& entry,
                                  const Strategy& strategy, int gpus, Misfits& misfits) {
   const ParallelOptions& parallel = parallel_of(scenario, entry);
@@ -223,6 +240,8 @@ std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& 
   return mesh;
 }
 
+// Checks the pipeline's options against its mesh: token slices, gradient clipping, and the rules of
+// the schedule itself (misfits_of()).
 void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, const Mesh& mesh,
                     int micro_batches, Misfits& misfits) {
   const PipelineOptions& pipeline = parallel.pipeline;
@@ -241,14 +260,14 @@ void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, c
                 "1f1b, or no gradient_clipping");
   }
   PipelineShape shape{mesh.pipeline, chunks_of(pipeline), micro_batches, 0};
-  if (sliced) shape.slices = 2;  // or more
+  if (sliced) shape.slices = 2;  // the rules distinguish only one slice and several
   for (const ScheduleMisfit& misfit : misfits_of(pipeline.schedule, shape)) {
     misfits.add(parallel.where, "parallel." + misfit.field, misfit.message, misfit.hint);
   }
 }
 
-// Adapters and frozen parameters go with strategies that exchange gradients of trained parameters
-// alone, of whole models.
+// Refuses adapters and frozen parameters (`fine_tuning:`) in combinations that are not modelled: a
+// model cut over GPUs, and strategies other than DDP, ZeRO and FSDP2 without offload.
 void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Misfits& misfits) {
   const FineTuning& fine_tuning = scenario.fine_tuning;
   if (!fine_tuning.is_used()) return;
@@ -275,7 +294,8 @@ void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Mis
   }
 }
 
-// The requests that can be met; the others go to `misfits`, once and not for every entry.
+// Returns the points that can be built. Adds a misfit for every other one; a misfit that would be
+// equal for all entries (too many GPUs, an indivisible batch) is added for the first entry only.
 std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
                                       Misfits& misfits) {
   std::vector<PointRequest> list;
@@ -319,12 +339,14 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
   return list;
 }
 
-// The spread of ranks of one kind where the scenario does not give one.
+// Default sigma of the ranks' fixed speed differences: `usual_spread` on accelerators, none on
+// CPUs.
 std::optional<double> usual_sigma(const Machine& machine) {
   if (machine.device.architecture == Architecture::cpu) return std::nullopt;
   return usual_spread;
 }
 
+// Fills the parts of a job that do not depend on the training step.
 Job job_of(const Scenario& scenario, const Hardware& hardware, const PointRequest& request) {
   Job job;
   job.machine = hardware.machine;
@@ -347,6 +369,9 @@ Job job_of(const Scenario& scenario, const Hardware& hardware, const PointReques
   return job;
 }
 
+// Builds and prices the training step of a request, then the job around it. The order matters: the
+// optimizer and the strategy's refusal need the step, token slices need the finished job, and other
+// devices wrap the costs of both. Throws ConfigError if model, step or strategy refuse the options.
 Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& hardware,
                Workloads& workloads, const CostScale& scale, const PointRequest& request) {
   const StrategyEntry& entry = scenario.strategies[request.entry];

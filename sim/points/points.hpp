@@ -1,4 +1,9 @@
-// From a scenario to the points it asks for: one per strategy and GPU count.
+// Expansion of a scenario into its points: one simulation job for each strategy entry and GPU
+// count. Every question (`run`, `sweep`, `explain`, `validate`, ...) starts with expand();
+// simulate.hpp then simulates the points.
+//
+//     scenario, files --expand()--> points --simulate_each()--> results
+//         --summarise_point()--> predictions
 #pragma once
 
 #include <cstdint>
@@ -19,43 +24,56 @@
 
 namespace lockstep {
 
+// One strategy entry on one GPU count, ready to be simulated, with the figures that are known
+// before any simulation.
 struct Point {
-  std::size_t entry = 0;  // index into scenario.strategies
-  std::string label;
-  Location where;  // of the entry
+  std::size_t entry = 0;  // index into Scenario::strategies
+  std::string label;      // of the entry; names the point in tables and messages
+  Location where;         // of the entry in the scenario's file, for messages
   std::shared_ptr<const Strategy> strategy;
+  // The input of strategy->simulate(): step, machine, mesh, costs, stragglers, seed.
   Job job;
-  std::optional<Stragglers> usual;  // ranks without the job's stragglers; absent = it has none
-  // Simulations, with job.seed and the numbers after it, where that is said.
+  // The comparison for the cost of stragglers: the same job, whose ranks differ by their usual
+  // spread only. Absent = the scenario names no stragglers.
+  std::optional<Stragglers> usual;
+  // Number of simulations, with the seeds job.seed, job.seed + 1, ... Absent = simulate_each()
+  // decides.
   std::optional<std::int64_t> seeds;
-  std::int64_t global_batch = 0;
-  std::int64_t micro_batch = 0;
-  Precision precision = Precision::fp32;
-  std::int64_t parameters = 0;         // of the whole model
-  std::int64_t tokens_per_sample = 0;  // 0 = the model reads none
-  double compute_seconds = 0;          // of one step's device work, forward and backward alone;
-  double memory_bound_seconds = 0;     // so much of it is bound by memory bandwidth
-  double model_flops = 0;              // per GPU and optimizer step, recomputation not counted
-  double relative_error = 0;           // one sigma of what is modelled (interval)
-  // What it was made from; no profile = null.
+  std::int64_t global_batch = 0;          // samples per optimizer step, all replicas together
+  std::int64_t micro_batch = 0;           // samples per micro-batch and replica
+  Precision precision = Precision::fp32;  // of parameter shards and optimizer
+  std::int64_t parameters = 0;            // of the whole model
+  std::int64_t tokens_per_sample = 0;     // 0 = the model reads no tokens
+  // Device seconds of one GPU's forward and backward in one optimizer step, without interference
+  // and waiting; and the part of these seconds that is bound by memory bandwidth.
+  double compute_seconds = 0;
+  double memory_bound_seconds = 0;
+  double model_flops = 0;     // per GPU and optimizer step; without recomputation
+  double relative_error = 0;  // one sigma of modelled compute costs, relative (interval.hpp)
+  // The inputs that the point was made from, for questions that ask for more than the simulation.
   std::shared_ptr<const ModelFile> model;
-  std::shared_ptr<const Profile> profile;
-  std::map<std::string, std::shared_ptr<const Device>> devices;  // Inputs::devices
-  StepOptions step_options;  // with the precision that operators compute in
+  std::shared_ptr<const Profile> profile;  // null = none: all costs are modelled
+  std::map<std::string, std::shared_ptr<const Device>> devices;  // as Inputs::devices
+  // Options of the training step. Their precision is the one in which operators compute.
+  StepOptions step_options;
 };
 
-// All points in the order of the file: strategies outermost, GPU counts inside; a pure function of
-// the scenario and the files it names. Throws one ConfigError with every misfit (batch not
-// divisible, more GPUs than the platform has, too many points, ...). `scales` has one element per
-// strategy entry, or none (= all as modelled). `edit` changes the hardware, and with it what was
-// measured there (what_if.hpp).
+// Returns all points in the order of the file: strategy entries outermost, GPU counts inside. The
+// result depends on the arguments alone; `workloads` only keeps priced steps for later calls.
+// `edit` changes the hardware before costs are computed; measured costs change in proportion to the
+// modelled costs (what_if.hpp).
+// Throws one ConfigError that lists all misfits: a batch that does not divide, more GPUs than the
+// platform has, too many points, an option that the strategy excludes.
+// REQUIRES: `scales` is empty (all costs as modelled) or has one element per strategy entry.
 std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
                           const std::vector<CostScale>& scales = {}, const MachineEdit& edit = {});
-// The same where the files are read for this alone.
+// Reads the scenario's files and expands it. Use it for a single scenario: nothing is kept for
+// later calls. Throws as above, and for files that cannot be read.
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const MachineEdit& edit = {});
 
-// More are refused: each is a simulation.
+// The largest number of points of one scenario; expand() refuses more, since each point costs a
+// simulation.
 inline constexpr std::size_t most_points = 4096;
 
 }  // namespace lockstep

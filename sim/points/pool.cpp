@@ -1,6 +1,6 @@
-// A socket per worker: indices go out, framed answers come back. What a worker is
-// doing just now stands in memory that both see, so that a crash is blamed on the right piece
-// although answers travel in bundles.
+// A pool of forked workers with one socket each: indices go out, framed answers come back. Answers
+// travel in bundles to save system calls; the index that a worker computes at present is therefore
+// kept in memory that parent and child share, so that a crash is blamed on the right piece.
 #include "points/pool.hpp"
 
 #include <fmt/format.h>
@@ -22,22 +22,23 @@ namespace lockstep {
 
 namespace {
 
-constexpr double tick = 0.1;             // seconds between two looks at workers that say nothing
-constexpr double chunk_seconds = 0.1;    // of work that goes out at a time
-constexpr std::size_t most_chunk = 512;  // indices: what a socket takes without blocking
+constexpr double tick = 0.1;             // seconds between two checks of silent workers
+constexpr double chunk_seconds = 0.1;    // work sent to a worker at a time
+constexpr std::size_t most_chunk = 512;  // indices that a socket takes without blocking
 
 }  // namespace
 
+// The parent's view of a child process.
 struct Pool::Worker {
   pid_t pid = -1;
   int socket = -1;
   SharedSlot slot;
-  std::deque<std::size_t> given{};  // and not answered, in order
-  std::string received{};
-  bool last = false;                   // has said so
-  std::uint64_t index = 0, beats = 0;  // when last looked at
-  double silent = 0, busy = 0;         // seconds: without a beat, with the present piece
-  double fed_at = 0;
+  std::deque<std::size_t> given{};     // indices sent and not yet answered, in order
+  std::string received{};              // bytes of answers that are not complete yet
+  bool last = false;                   // the process does no further piece
+  std::uint64_t index = 0, beats = 0;  // copy of the slot at the last watch()
+  double silent = 0, busy = 0;         // seconds: without a beat; with the present piece
+  double fed_at = 0;                   // steady time since which piece_seconds_ is measured
 
   ~Worker() {
     if (pid > 0) {
@@ -46,6 +47,7 @@ struct Pool::Worker {
     }
     if (socket >= 0) ::close(socket);
   }
+  // Waits for the end of the process and returns its status.
   int reap() {
     int status = 0;
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -81,7 +83,9 @@ std::optional<std::pair<std::size_t, double>> Pool::longest() const {
                    longest->slot->fraction.load()};
 }
 
-// Little at first and at the end, so that all workers end together.
+// Number of indices to send at a time: a tenth of a second of work, but no more than half of a
+// worker's share of the queue, so that all workers end together. 1 until the first answer gives a
+// time.
 std::size_t Pool::chunk() const {
   if (piece_seconds_ <= 0) return 1;
   const auto share = waiting_.size() / (2 * static_cast<std::size_t>(options_.workers));
@@ -89,6 +93,7 @@ std::size_t Pool::chunk() const {
   return std::max<std::size_t>(1, std::min(share, static_cast<std::size_t>(fitting)));
 }
 
+// Whether a worker should get more work: if it has none, or less than half a chunk left.
 bool Pool::hungry(const Worker& worker) const {
   if (worker.last) return false;
   if (worker.given.empty()) return true;
@@ -96,21 +101,24 @@ bool Pool::hungry(const Worker& worker) const {
          piece_seconds_ > 0;
 }
 
+// Starts one worker. The child must close the sockets of the other workers, or their ends would go
+// unnoticed.
 bool Pool::start() {
   auto worker = std::make_unique<Worker>();
-  std::vector<int> others;  // which the child is not to hold open
+  std::vector<int> others;  // sockets that the child must close
   for (const auto& other : workers_) others.push_back(other->socket);
   const auto started = start_worker(work_, options_.most_bytes, worker->slot, others);
   if (!started && workers_.empty()) {
     throw std::runtime_error(fmt::format("cannot start a process: {}", std::strerror(errno)));
   }
-  if (!started) return false;  // try again when one of the others has ended
+  if (!started) return false;  // another try follows when a worker has ended
   worker->pid = started->pid;
   worker->socket = started->socket;
   workers_.push_back(std::move(worker));
   return true;
 }
 
+// Fills the pool up to its number of workers and sends a chunk to each hungry one.
 void Pool::feed() {
   const auto wanted = static_cast<std::size_t>(std::max(1, options_.workers));
   for (std::size_t w = 0; !waiting_.empty() && w < wanted; ++w) {
@@ -129,6 +137,8 @@ void Pool::feed() {
   }
 }
 
+// Takes the complete answers out of the received bytes, and updates the running mean of the time
+// per piece (weight 0.3 for new answers).
 void Pool::read(Worker& worker, std::vector<PoolResult>& results) {
   std::size_t from = 0, answered = 0;
   while (const auto frame = next_frame(worker.received, from)) {
@@ -147,7 +157,8 @@ void Pool::read(Worker& worker, std::vector<PoolResult>& results) {
   worker.silent = worker.busy = 0;
 }
 
-// Takes a worker out that has ended, or is to: `given_up` says why its present piece is.
+// Removes a worker whose process has ended, or is to be killed for the reason `given_up`. The piece
+// that it computed at the time fails; all other unanswered pieces go back to the head of the queue.
 void Pool::end(Worker& worker, std::vector<PoolResult>& results, const std::string& given_up) {
   if (!given_up.empty()) ::kill(worker.pid, SIGKILL);
   const int status = worker.reap();
@@ -165,14 +176,14 @@ void Pool::end(Worker& worker, std::vector<PoolResult>& results, const std::stri
     results.push_back({*culprit, false, reason});
     worker.given.erase(culprit);
   }
-  // The rest, and what was answered but had not left yet.
+  // Pieces that were not started, and pieces whose answers had not been sent yet.
   waiting_.insert(waiting_.begin(), worker.given.begin(), worker.given.end());
   const auto place = std::find_if(workers_.begin(), workers_.end(),
                                   [&](const auto& other) { return other.get() == &worker; });
   workers_.erase(place);
 }
 
-// How long a worker has been at its piece, and without a sign of life.
+// Updates the seconds that a worker has spent on its piece and without a sign of life.
 void Pool::watch(Worker& worker, double passed) {
   if (const std::uint64_t beats = worker.slot->beats.load(); beats != worker.beats) {
     worker.beats = beats;
@@ -186,6 +197,7 @@ void Pool::watch(Worker& worker, double passed) {
   worker.silent += passed;
 }
 
+// The reason to kill a worker: a limit that its piece exceeds; "" = none.
 std::string Pool::given_up(const Worker& worker) const {
   if (worker.given.empty()) return "";
   if (options_.most_silence > 0 && worker.silent >= options_.most_silence) {
@@ -207,11 +219,12 @@ std::vector<PoolResult> Pool::collect(double seconds) {
   if (found < 0 && errno != EINTR) {
     throw std::runtime_error(fmt::format("poll failed: {}", std::strerror(errno)));
   }
-  if (found < 0) return results;  // `sockets` says nothing then
+  if (found < 0) return results;  // interrupted by a signal: `sockets` is not filled
   const double now = steady_seconds();
-  // Not the time for which the program itself was stopped (Ctrl-Z).
+  // Time in which the program itself was stopped (Ctrl-Z) must not count: at most four ticks do.
   const double passed = std::min(4 * tick, now - looked_at_);
   looked_at_ = now;
+  // Backwards, because end() removes the worker from the list.
   for (std::size_t i = sockets.size(); i-- > 0;) {
     Worker& worker = *workers_[i];
     watch(worker, passed);

@@ -1,7 +1,11 @@
-// Worker processes that are used again: pieces of work go out, answers come back as they are ready.
-// A piece that crashes, hangs or needs too much memory loses itself only. A SimGrid world exists
-// once per process (facts/simgrid: a second engine silently continues the first one's clock), so a
-// piece can say that it was its process's last.
+// A pool of worker processes for independent pieces of work. Pieces go out, answers come back as
+// they become ready; processes are reused. A piece that crashes, hangs or needs too much memory is
+// lost alone. SimGrid allows one world per process (a second engine silently continues the first
+// one's clock), so a piece can declare that its process must do no other piece.
+//
+//     parent                         worker processes (fork)
+//     waiting: 7 8 9   --indices-->  [4 5]  [6]
+//     results          <--answers--  framed texts over a socket per worker
 #pragma once
 
 #include <deque>
@@ -13,54 +17,64 @@
 
 namespace lockstep {
 
-// A piece of work tells how far it is, from 0 to 1; as often as it likes.
+// A piece of work calls it with its progress, from 0 to 1, as often as it likes. Each call is a
+// sign of life.
 using Report = std::function<void(double fraction)>;
 
+// The text that a piece returns.
 struct PoolAnswer {
   std::string text;
-  bool last = false;  // this process can do no other piece
+  bool last = false;  // the process must do no other piece
 
   PoolAnswer(std::string words, bool is_last = false) : text(std::move(words)), last(is_last) {}
   PoolAnswer(const char* words) : text(words) {}
 };
+// The work of a piece. Runs in a child process; an exception becomes a failed result.
 using PoolWork = std::function<PoolAnswer(std::size_t index, const Report& report)>;
 
+// Limits of the pool; 0 = no limit.
 struct PoolOptions {
   int workers = 1;          // processes at a time
-  double most_silence = 0;  // seconds without a report after which a piece is given up; 0 = never
-  double most_seconds = 0;  // that a piece may take; 0 = any
-  double most_bytes = 0;    // that a process may allocate; 0 = any
+  double most_silence = 0;  // seconds without a report after which a piece is killed
+  double most_seconds = 0;  // that a piece may take
+  double most_bytes = 0;    // that a process may allocate (RLIMIT_DATA)
 };
 
 struct PoolResult {
   std::size_t index = 0;
   bool ok = false;
-  std::string text;  // the answer, or why there is none: exception text, signal, limit
+  std::string text;  // the answer; if not ok, the reason: exception text, signal, limit
 };
 
+// Owns its child processes. Use it from one thread.
 class Pool {
  public:
-  // `work` runs in children, which see everything as it is when they are started: from the first
-  // collect() on.
+  // Starts no process yet. `work` runs in children, which are copies of the parent at the time of
+  // their start: at the earliest the first collect(), later when a process is replaced.
   Pool(const PoolOptions& options, PoolWork work);
-  ~Pool();  // kills what still runs
+  ~Pool();  // kills all running workers
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  // Adds pieces to the end of the queue.
   void add(const std::vector<std::size_t>& indices);
-  std::size_t waiting() const { return waiting_.size(); }  // not yet with a worker
+  // Pieces in the queue, not yet sent to a worker.
+  std::size_t waiting() const { return waiting_.size(); }
+  // Pieces in the queue and at workers.
   std::size_t unanswered() const;
 
-  // What has arrived; waits for it, at most so long. Each piece comes back once, in no order.
-  // Throws std::runtime_error when no process can be started at all.
+  // Sends work to idle workers and returns the results that have arrived. Waits at most `seconds`,
+  // and at most a tenth of a second at a time. Each piece comes back exactly once, in any order.
+  // Throws std::runtime_error if no process can be started at all.
   std::vector<PoolResult> collect(double seconds);
 
-  // The piece that runs longest, and how far it is.
+  // The piece that runs longest, and its reported progress; nothing if no worker is busy.
   std::optional<std::pair<std::size_t, double>> longest() const;
 
  private:
   struct Worker;
-  bool start();  // false: not now
+  // The functions below are explained in pool.cpp.
+  bool start();  // false: no process available at present
   void feed();
   bool hungry(const Worker& worker) const;
   std::size_t chunk() const;
@@ -73,8 +87,8 @@ class Pool {
   PoolWork work_;
   std::deque<std::size_t> waiting_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  double piece_seconds_ = 0;  // that a worker needs for a piece, of late; 0 = unknown
-  double looked_at_;
+  double piece_seconds_ = 0;  // of a worker per piece, recent average; 0 = unknown
+  double looked_at_;          // steady time of the last collect()
 };
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// A worker's side of the pool: reads numbers, writes framed answers.
+// The child's side of the pool: reads indices, runs the work, writes framed answers in bundles. It
+// must not return to the parent's code: it leaves by _exit(), without destructors.
 #include "points/pool_worker.hpp"
 
 #include <fcntl.h>
@@ -25,15 +26,19 @@ namespace lockstep {
 
 namespace {
 
-// Answers leave in bundles: a write for each would cost as much as a quick simulation.
+// Answers are sent in bundles, after so many seconds or bytes: a write for each answer would cost
+// as much as a quick simulation.
 constexpr double between_writes = 0.05;  // seconds
 constexpr std::size_t most_bundled = 32768;
 
+// Head of an answer on the socket; `size` bytes of text follow. Parent and child are the same
+// program, so the struct is sent as it lies in memory.
 struct FrameHead {
   std::uint64_t index, size;
   bool ok, last;
 };
 
+// Writes all bytes; false if the other side is gone.
 bool write_all(int socket, const char* data, std::size_t size) {
   while (size > 0) {
     const ssize_t n = ::send(socket, data, size, MSG_NOSIGNAL);
@@ -45,6 +50,7 @@ bool write_all(int socket, const char* data, std::size_t size) {
   return true;
 }
 
+// Waits for the next index; false if the parent has closed the socket.
 bool read_index(int socket, std::uint64_t& index) {
   ssize_t n = 0;
   do {
@@ -58,7 +64,8 @@ struct Done {
   bool ok;
 };
 
-// After an exception nobody knows what is half done: the process does nothing else.
+// Runs one piece. After an exception the state of the process is uncertain, so it does no further
+// piece.
 Done attempt(const PoolWork& work, std::size_t index, const Report& report, double most_bytes) {
   try {
     return {work(index, report), true};
@@ -75,6 +82,7 @@ Done attempt(const PoolWork& work, std::size_t index, const Report& report, doub
   }
 }
 
+// The main loop of the child.
 [[noreturn]] void run_worker(int socket, const PoolWork& work, double most_bytes,
                              const SharedSlot& slot) {
   std::string bundle;
@@ -129,13 +137,13 @@ std::optional<StartedWorker> start_worker(const PoolWork& work, double most_byte
                                           const SharedSlot& slot, const std::vector<int>& others) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
-  std::fflush(nullptr);  // what is buffered now must not be printed once per child
+  std::fflush(nullptr);  // buffered output must not be printed once per child
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) _exit(1);  // it went before the line above
-    ::signal(SIGINT, SIG_IGN);            // Ctrl-C is for the parent, and so is its end
+    if (::getppid() != parent) _exit(1);  // the parent ended before prctl()
+    ::signal(SIGINT, SIG_IGN);            // the parent handles Ctrl-C and then ends its children
     ::signal(SIGTERM, SIG_DFL);
     ::close(ends[0]);
     for (const int fd : others) ::close(fd);

@@ -1,4 +1,5 @@
-// A worker process of points/pool.hpp: its start, what it reads and writes, its main loop.
+// A worker process of the pool (points/pool.hpp): its start, the frames that it writes, its main
+// loop. Parent and child share a small block of memory, and talk over a pair of sockets.
 #pragma once
 
 #include <sys/types.h>
@@ -13,17 +14,19 @@
 
 namespace lockstep {
 
-double steady_seconds();  // of the steady clock
+// Seconds of the steady clock; only differences have a meaning.
+double steady_seconds();
 
-// What a worker is doing, in memory that parent and child share.
+// The present state of a worker, written by the child and read by the parent.
 struct WorkerSlot {
-  std::atomic<std::uint64_t> index{0};
-  std::atomic<std::uint64_t> beats{0};  // signs of life
-  std::atomic<double> fraction{0};
+  std::atomic<std::uint64_t> index{0};  // of the piece that the worker computes
+  std::atomic<std::uint64_t> beats{0};  // signs of life so far
+  std::atomic<double> fraction{0};      // of the piece that is done, 0 to 1
 };
+// Owns the memory of a WorkerSlot that survives fork() as shared memory.
 class SharedSlot {
  public:
-  SharedSlot();  // throws std::runtime_error
+  SharedSlot();  // throws std::runtime_error if there is no memory
   ~SharedSlot();
   SharedSlot(const SharedSlot&) = delete;
   SharedSlot& operator=(const SharedSlot&) = delete;
@@ -35,21 +38,25 @@ class SharedSlot {
 
 struct StartedWorker {
   pid_t pid;
-  int socket;  // indices to it, answers from it
+  int socket;  // takes indices, delivers answers
 };
-// Nothing when the system has no process or socket to spare just now; errno says why. The child
-// closes `others`.
+// Forks a worker. `most_bytes`: limit of its data segment, 0 = none. The child closes the sockets
+// `others`. Returns nothing, with errno set, if the system has no process or socket left at
+// present.
 std::optional<StartedWorker> start_worker(const PoolWork& work, double most_bytes,
                                           const SharedSlot& slot, const std::vector<int>& others);
 
+// Sends pieces to a worker. Does not report a worker that has died; reading from it does.
 void send_indices(int socket, const std::vector<std::uint64_t>& indices);
 
+// One answer: the piece's index, whether it succeeded, whether the process ends after it, its text.
 struct Frame {
   std::uint64_t index = 0;
   bool ok = false, last = false;
   std::string text;
 };
-// The next whole answer in `received` from byte `from` on, which moves behind it.
+// Returns the complete answer that begins at byte `from` of `received` and moves `from` behind it;
+// nothing if the answer is not complete.
 std::optional<Frame> next_frame(const std::string& received, std::size_t& from);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// From simulated steps to the figures a user reads. Formulas: docs/numbers.md.
+// Computes a prediction from simulated steps: time of the run, throughput, MFU, memory, price,
+// energy, intervals. docs/numbers.md has all formulas. Sums over the run treat the first step, the
+// warm-up and the steady steps apart.
 #include "points/predict.hpp"
 
 #include <algorithm>
@@ -18,6 +20,8 @@ namespace lockstep {
 
 namespace {
 
+// Extra time and dollars per run, compared with the simulation without stragglers. Dollars are
+// proportional to time.
 StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) {
   StragglerCost cost;
   cost.step_without = *result.step_without_stragglers;
@@ -28,14 +32,15 @@ StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) 
   return cost;
 }
 
-// Of steps after the first. Those that are simulated count once, what follows goes on like the later
-// ones of them.
+// Seconds of `steps` steps after the first. The simulated steps count once with their mean. All
+// further steps take the mean after the warm-up.
 double seconds_of(double steps, const StrategyResult& result) {
   const double average = mean(result.step_seconds), simulated = result.simulated_steps - 1;
   if (!result.later_step_seconds || steps <= simulated) return steps * average;
   return simulated * average + (steps - simulated) * *result.later_step_seconds;
 }
 
+// The inverse of seconds_of(): steps that fit into `seconds`; at least 1.
 double steps_in(double seconds, const StrategyResult& result) {
   const double average = mean(result.step_seconds), simulated = result.simulated_steps - 1;
   const double left = seconds - simulated * average;
@@ -44,6 +49,8 @@ double steps_in(double seconds, const StrategyResult& result) {
       1.0, std::round(goes_on ? simulated + left / *result.later_step_seconds : seconds / average));
 }
 
+// Energy of the run between two bounds. Upper bound: all boards at full power over the whole run,
+// with the data center's overhead. Lower bound: power only while a GPU is busy.
 Energy energy_of(const Prediction& p, double board_power, const EnergySpec& energy_spec) {
   const double most = energy_spec.overhead * board_power / 1000 * p.gpus * p.total_seconds / 3600;
   Energy energy{{most * p.gpu_utilisation, most}, {}};
@@ -55,6 +62,7 @@ Energy energy_of(const Prediction& p, double board_power, const EnergySpec& ener
   return energy;
 }
 
+// Mean and spread over the seeds; nothing if the point was simulated once.
 std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   if (result.step_of_seed.empty()) return std::nullopt;
   OverSeeds over_seeds_result{
@@ -64,7 +72,8 @@ std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   return over_seeds_result;
 }
 
-// FLOP/s of one GPU, on average: ranks may have others than the platform's.
+// Peak flop/s of a mean GPU in this math mode: some ranks may have other devices than the
+// platform's.
 double peak_per_gpu(const Point& point, MathMode mode) {
   const Job& job = point.job;
   const double own = peak_flops(job.machine.device, mode);
@@ -120,7 +129,8 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.staleness = result.staleness;
   p.worker_steps = result.worker_steps;
   p.over_seeds = over_seeds(result);
-  if (!p.out_of_memory) {  // what cannot run has no price
+  // A job that does not fit cannot run, and has no price.
+  if (!p.out_of_memory) {
     p.dollars = p.total_seconds / 3600 * job.mesh.gpus() * job.machine.price_per_gpu_hour;
   }
   if (result.step_without_stragglers) p.stragglers = straggler_cost(p, result);

@@ -1,4 +1,5 @@
-// From simulated steps to the figures a user reads. Formulas: docs/numbers.md.
+// Predictions: the figures that a user reads, computed from simulated steps. docs/numbers.md has
+// the formula of each figure.
 #pragma once
 
 #include <vector>
@@ -10,18 +11,22 @@
 
 namespace lockstep {
 
-// The prediction of one point; `scenario` gives dataset and price. Scaling efficiency is left at 1.
-// Throws std::runtime_error when it contradicts itself (broken_invariant()).
+// Returns the prediction of one point. `scenario` adds dataset, price, energy and failures. The
+// scaling efficiency stays 1: it compares points. Throws std::runtime_error if the figures
+// contradict each other (broken_invariant()).
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result);
 
-// The points that have an answer, and why the others have none.
+// The points that have an answer, and the reasons why the others have none. `points`, `results` and
+// `predictions` have equal length and order.
 struct Predicted {
   std::vector<Point> points;
   std::vector<StrategyResult> results;
   std::vector<Prediction> predictions;
   std::vector<Failure> failures;
 };
+// Simulates and summarises all points. A point whose simulation crashes or contradicts itself
+// becomes a failure. Throws ConfigError if a strategy refuses its options.
 Predicted predict_each(const Scenario& scenario, std::vector<Point> points,
                        const RunOptions& options = {});
 

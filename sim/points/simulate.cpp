@@ -1,4 +1,6 @@
-// Simulates points on worker processes: other seeds, runs without stragglers, warm-up.
+// Simulates points on worker processes: the point itself, the same job without its stragglers, and
+// repetitions with other seeds. All runs of one point share a process; the results of the seeds are
+// averaged there.
 #include "points/simulate.hpp"
 
 #include <algorithm>
@@ -16,11 +18,12 @@ namespace lockstep {
 
 namespace {
 
-// A simulation that says nothing for so long has got stuck: the longest steps known, of parameter
-// servers with some hundred thousand workers, take a minute.
+// Seconds without a report after which a simulation counts as stuck. The longest known steps, of
+// parameter servers with some hundred thousand workers, take a minute.
 constexpr double most_silence = 600;
 
-// What a strategy says knows nothing of files and other points.
+// Adds a strategy's errors to `refusals`. A strategy knows neither files nor other points, so that
+// the entry's place and the point's name are added here.
 void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
                  Diagnostics& refusals) {
   for (Diagnostic diagnostic : refused) {
@@ -30,8 +33,9 @@ void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
   }
 }
 
-// What a run of any length pays is the mean of steps that go on like that. A beginning that does not
-// come again is told apart; slow spells come again.
+// Simulates `job` and separates the warm-up from its steps. A long run costs the mean of its steady
+// steps. Slow spells (slow periods, pauses of the loader, bursts of neighbours) come back and so
+// belong to the mean; a job with such spells has no warm-up.
 StrategyResult simulated(const Point& point, const Job& job) {
   StrategyResult result = point.strategy->simulate(job);
   const Stragglers& stragglers = job.stragglers;
@@ -46,18 +50,19 @@ StrategyResult simulated(const Point& point, const Job& job) {
   return result;
 }
 
+// Mean step of the job whose ranks differ by their usual spread only.
 double step_without_stragglers(const Point& point) {
   Job job = point.job;
   job.stragglers = *point.usual;
   job.device_of_rank.clear();
   job.simulation.schedule_file.clear();
-  job.simulation.engine = Engine::loop;  // beside the other simulation of this process
+  job.simulation.engine = Engine::loop;  // SimGrid allows one simulation per process
   return mean(point.strategy->simulate(job).step_seconds);
 }
 
-// Simulations of the point: as many as are asked for. Asynchronous workers whose steps are drawn get
-// some unasked, for one run of theirs is no figure without others beside it, as long as that is
-// soon done.
+// Number of simulations of the point: as many as the scenario asks for. Otherwise 1, except for
+// asynchronous workers with random steps: a single run of theirs varies much, so that four are
+// simulated if that is quick.
 std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   constexpr std::int64_t usual = 4, most_worker_steps = 3000;
   const bool drawn = random(point.job.stragglers) || has_bursts(point.job.stragglers);
@@ -66,9 +71,9 @@ std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   return point.seeds.value_or(result.worker_steps && drawn && few ? usual : 1);
 }
 
-// Times of ranks as the mean over seeds, where every rank is a lane of its own: as something is drawn
-// each step. Elsewhere the ranks that share a lane may differ from seed to seed: those of the first
-// seed stay.
+// Replaces the times in `ranks` by the mean over seeds, provided that each seed's list has the same
+// ranks. The lists differ if ranks share lanes and the draws decide which ranks are equal; the
+// times of the first seed then stay.
 void mean_ranks(const std::vector<StrategyResult>& seeds, std::vector<RankTimes>& ranks) {
   for (const StrategyResult& simulation_of_seed : seeds) {
     const auto same = [](const RankTimes& a, const RankTimes& b) {
@@ -89,7 +94,8 @@ void mean_ranks(const std::vector<StrategyResult>& seeds, std::vector<RankTimes>
   }
 }
 
-// Of all seeds together, each of which did as many steps.
+// Merges the results of all seeds into `result`: steps are concatenated, other figures averaged,
+// staleness histograms added. All seeds simulate the same number of steps.
 void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
   const double share = 1 / static_cast<double>(seeds.size());
   result.step_seconds.clear();
@@ -121,12 +127,14 @@ void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
   if (result.staleness) result.staleness = staleness_of(std::move(staleness));
 }
 
-// The same point with other draws. A program that draws nothing gives the same times again: by one
-// executor, as SimGrid's differ by rounding.
+// Simulates the point with `seeds` - 1 other seeds and merges them into `result`. All seeds run on
+// the loop, since SimGrid's times differ from the loop's by rounding. If the second seed gives
+// exactly the times of the first, nothing is random: a note says so, and no further seed is
+// simulated.
 void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult& result) {
   Job job = point.job;
   job.simulation.schedule_file.clear();
-  job.simulation.engine = Engine::loop;  // beside the other simulation of this process
+  job.simulation.engine = Engine::loop;  // SimGrid allows one simulation per process
   std::vector<StrategyResult> all;
   std::vector<double> steps, staleness;
   const auto add = [&](StrategyResult simulation_of_seed) {
@@ -149,15 +157,18 @@ void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult
   result.staleness_of_seed = std::move(staleness);
 }
 
-// Memory of the fullest stage, and of each.
+// Adds the memory of each stage, and of the stage that needs most.
 void add_memory(const Point& point, const Job& job, StrategyResult& result) {
   const std::vector<MemoryUse> stages = point.strategy->stage_memory(job);
   for (std::size_t i = 0; i < result.stages.size(); ++i) result.stages[i].memory = stages.at(i);
   result.memory = fullest(stages);
 }
 
-enum class RunsBeside { nothing, other_runs };  // of the same point, for what they tell of this one
+// Additional simulations of a point: none, or other seeds and the run without stragglers.
+enum class RunsBeside { nothing, other_runs };
 
+// Runs one piece of work per point in child processes and reads the answers. Refusals of all points
+// are collected and thrown together.
 std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOptions& options,
                                  RunsBeside beside) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -186,6 +197,7 @@ std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOpti
         const std::int64_t seeds = seeds_of(points[i], result);
         if (seeds > 1) simulate_other_seeds(points[i], seeds, result);
       }
+      // A process that has run SimGrid must end: it cannot hold a second world.
       return {to_wire(result), result.engine == Engine::simgrid};
     } catch (const ConfigError& error) {
       return {refusal_to_wire(error), true};

@@ -1,4 +1,5 @@
-// Simulates points in child processes: an answer or a failure for every one.
+// Simulation of points in child processes: a result or the reason of a failure for each point. A
+// point that crashes or hangs does not affect the others.
 #pragma once
 
 #include <functional>
@@ -12,39 +13,46 @@
 
 namespace lockstep {
 
+// Progress of a call, for a progress line.
 struct RunProgress {
   std::size_t done = 0, all = 0;  // points
-  std::string point{};            // the one that runs longest,
-  double fraction = 0;            // and how far it is
+  // The point that runs longest, and the simulated share of its steps, 0 to 1.
+  std::string point{};
+  double fraction = 0;
 };
 
 struct RunOptions {
   int workers = 0;  // child processes at a time; 0 = one per core
+  // Called in the calling thread, several times a second.
   std::function<void(const RunProgress&)> progress{};
 };
 
-// Of one point: what its strategy found, or why a simulation failed that is no fault of the input.
+// The answer of one point: the strategy's result, or the reason of a failure that is no error of
+// the input (a crash, a lack of memory, no sign of life).
 struct Outcome {
   StrategyResult result;
   std::optional<std::string> failure;
 };
 
-// Simulates every point in a child process, and once more without its stragglers and with each other
-// seed where it has such. Throws ConfigError, located at the strategy entry, when a strategy refuses
-// its options.
+// Simulates every point in a child process. A point with stragglers is simulated again without
+// them, and a point with several seeds once for each seed. Throws ConfigError, located at the
+// strategy's entry, if a strategy refuses its options.
 std::vector<Outcome> simulate_each(const std::vector<Point>& points,
                                    const RunOptions& options = {});
 
-// Every point once, where every point counts: throws std::runtime_error when one failed.
+// Simulates every point once, without the repetitions of simulate_each(). Throws std::runtime_error
+// if a simulation failed; use it if all results are needed. Throws ConfigError as above.
 std::vector<StrategyResult> simulate(const std::vector<Point>& points,
                                      const RunOptions& options = {});
 
-// What memory the same would find, without simulating. Throws ConfigError likewise.
+// Returns the memory that the simulations would report, without simulating. Throws ConfigError as
+// above.
 std::vector<MemoryUse> memory_of(const std::vector<Point>& points);
 
+// Texts in which child processes return their results.
 std::string to_wire(const StrategyResult& result);
 std::string refusal_to_wire(const ConfigError& refusal);
-// A refusal's diagnostics go to `refused`; the result is empty then.
+// Reads either text. The errors of a refusal are appended to `refused`; the result is then empty.
 StrategyResult from_wire(const std::string& text, std::vector<Diagnostic>& refused);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Builds the training step of a scenario, and refuses modes that its model does not have.
+// Builds the training step of a scenario (declared in workloads.hpp). If the model refuses, the
+// step is built again with single options left out, to find the option at fault and to report its
+// line in the scenario.
 #include <fmt/format.h>
 
 #include <optional>
@@ -10,6 +12,7 @@ namespace lockstep {
 
 namespace {
 
+// The first error of building a step with these options; nothing if it can be built.
 std::optional<Diagnostic> refusal(const ModelFile& model, const StepOptions& options) {
   try {
     build_step(model, options);
@@ -19,16 +22,17 @@ std::optional<Diagnostic> refusal(const ModelFile& model, const StepOptions& opt
   return std::nullopt;
 }
 
-// What the model says against it, told at a line of the scenario. Its own line, where it has one,
-// goes into the message.
+// Moves the model's error to a line of the scenario. The error's own place, if it has one, becomes
+// part of the message.
 Diagnostic told_at(const Location& where, std::string field, Diagnostic refused) {
   const std::string hint = std::exchange(refused.hint, "");
   const bool located = refused.where.line > 0;
   return {where, std::move(field), located ? to_string(refused) : refused.message, hint};
 }
 
-// Each of the scenario's parameters that is refused by itself; if none is, all of them together.
-// Nothing when the model cannot be built without them either.
+// Errors of the scenario's `model_parameters`: one for each parameter that is refused alone, or a
+// single error if each alone is accepted. Empty if the parameters are not at fault, that is, if the
+// model cannot be built without them either.
 std::vector<Diagnostic> refused_parameters(const Scenario& scenario, const ModelFile& model,
                                            const StepOptions& options) {
   std::vector<Diagnostic> list;
@@ -54,7 +58,8 @@ std::vector<Diagnostic> refused_parameters(const Scenario& scenario, const Model
   return list;
 }
 
-// The same for the size of a sample.
+// The error of the scenario's `input` (image size, sequence, classes). Empty if the input is not at
+// fault.
 std::vector<Diagnostic> refused_input(const Scenario& scenario, const ModelFile& model,
                                       const StepOptions& options) {
   const auto refused = refusal(model, options);
@@ -122,7 +127,8 @@ void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const
   }
 }
 
-// Tokens without a capacity: the host waits for their numbers.
+// Experts without a capacity receive a number of tokens that only the device knows, so that the
+// host must read it before it launches the exchange.
 void check_captured(const Scenario& scenario, const StrategyEntry& entry, const TrainingStep& step,
                     Misfits& misfits) {
   if (!step.captured) return;
@@ -144,6 +150,8 @@ TrainingStep scenario_step(const Scenario& scenario, const ModelFile& model,
   try {
     step = build_step(model, options);
   } catch (const ConfigError&) {
+    // The first of the two sources of options that is at fault is reported; otherwise the model's
+    // own error.
     for (const auto& blame : {refused_parameters, refused_input}) {
       Diagnostics in_order;
       for (const Diagnostic& refused : blame(scenario, model, options)) in_order.add(refused);

@@ -1,4 +1,6 @@
-// Cuts sequences into equal slices, or into those that the dynamic programme finds.
+// Cuts sequences into equal slices, or into slices of the lengths that TeraPipe's dynamic program
+// finds (`slices: 0`). The program itself is slice_lengths() in parallel/schedule.hpp; this file
+// gives it the time of a stage.
 #include "points/token_slices.hpp"
 
 #include <fmt/format.h>
@@ -11,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// Lengths that the dynamic programme tells apart.
+// The number of different lengths that the dynamic program tries, at most.
 constexpr std::int64_t most_units = 32;
 
 void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
@@ -35,7 +37,8 @@ void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
   }
 }
 
-// Time of adding gradients to those of earlier slices.
+// Device seconds of adding a slice's gradients to the sum of earlier slices: two reads and one
+// write. 0 with main gradients: backward always adds to them.
 double sum_seconds(const PricedStep& slice, const Layer& layer) {
   const Precision precision = slice.step->precision;
   if (has_main_gradients(precision)) return 0;
@@ -46,7 +49,8 @@ double sum_seconds(const PricedStep& slice, const Layer& layer) {
   return slice.costs->stream(bytes, 1).busy;
 }
 
-// Seconds of the mean stage for both passes over a slice, with its messages: the device, or the host that issues.
+// Seconds of a mean stage for forward and backward of one slice. The slower of device and host
+// counts; two messages to a neighboring stage are added.
 double stage_seconds(const Job& job, const PricedStep& slice) {
   const TrainingStep& step = *slice.step;
   double device = 0;
@@ -68,7 +72,8 @@ double stage_seconds(const Job& job, const PricedStep& slice) {
   return std::max(device, host) / job.mesh.pipeline + 2 * message.seconds();
 }
 
-// Tokens of the shortest slice that the dynamic programme tries.
+// Tokens of the shortest slice: the sequence has at most most_units units, each divisible among the
+// tensor ranks if they share sequences.
 std::int64_t unit_of(const TensorOptions& tensor, std::int64_t tokens) {
   const std::int64_t shared = tensor.sequence ? tensor.size : 1;
   std::int64_t units = std::min(most_units, tokens);
@@ -76,13 +81,14 @@ std::int64_t unit_of(const TensorOptions& tensor, std::int64_t tokens) {
   return tokens / units;
 }
 
-// The time of a slice is a line of the tokens before it, as in the paper's own model (section 3.3).
+// Lengths in tokens of the best slices. The time of a slice is a linear function of the tokens
+// before it, as in the paper's model (section 3.3), so two prices per length are enough.
 std::vector<std::int64_t> best_lengths(const Job& job, std::int64_t tokens,
                                        const PriceSlice& price) {
   const std::int64_t unit = unit_of(job.parallel.tensor, tokens);
   const std::int64_t units = tokens / unit;
   std::vector<double> alone{0};
-  std::vector<double> behind{0};  // seconds more behind each unit
+  std::vector<double> behind{0};  // additional seconds per unit of tokens before the slice
   for (std::int64_t length = 1; length <= units; ++length) {
     const std::int64_t before = std::max<std::int64_t>(1, units - length);
     const double first = stage_seconds(job, price(length * unit, 0));

@@ -1,4 +1,6 @@
-// The pieces of sequences that go through the stages of a pipeline in turn (TeraPipe: Li et al. 2021).
+// Token slices: pieces of sequences that pass through the stages of a pipeline one after the other
+// (TeraPipe: Li et al. 2021). Slices shorten the pipeline's bubble; causal attention makes them
+// possible, because no token depends on a later one.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +11,13 @@
 
 namespace lockstep {
 
-// The step of so many tokens of each sequence, behind so many others.
+// Builds and prices the step of a slice: `tokens` tokens of each sequence, after `before` earlier
+// ones.
 using PriceSlice = std::function<PricedStep(std::int64_t tokens, std::int64_t before)>;
 
-// The slices of the job's step as `parallel.pipeline.slices` wants them; none where sequences stay whole. Throws
-// ConfigError about it when the model has no tokens, looks ahead, or cannot be shared evenly.
+// Returns the slices of the job's step in the order of tokens, as `parallel.pipeline.slices` asks
+// for them; empty if sequences stay whole. Throws ConfigError at that field if the model reads no
+// tokens, has attention to later tokens, or has a sequence that the slices do not divide.
 std::vector<PricedStep> token_slices(const Job& job, const PriceSlice& price);
 
 }  // namespace lockstep

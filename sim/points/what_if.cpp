@@ -1,4 +1,5 @@
-// Changes costs and measured curves by the ratio of the model after and before.
+// Scales costs and measured curves by the ratio of the model after and before a change. A ratio
+// without a positive denominator is 1: the measured value stays.
 #include "points/what_if.hpp"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ double ratio(double after, double before) {
   return before > 0 ? after / before : 1;
 }
 
-// Seconds that the tightest link of `loads` needs, with the capacities that its class has in
-// `there`.
+// Transfer time in seconds of `loads`, limited by the slowest link, using the link capacities of
+// `there`. A link class that `there` lacks keeps its own capacity.
 double tightest(const std::vector<LinkLoad>& loads, const std::vector<LinkLoad>& there) {
   double seconds = 0;
   for (const LinkLoad& load : loads) {
@@ -29,7 +30,8 @@ double tightest(const std::vector<LinkLoad>& loads, const std::vector<LinkLoad>&
   return seconds;
 }
 
-// What a collective that was measured to take `seconds` takes after the change, over that.
+// Factor on a collective that was measured to take `seconds`. On CPUs the whole time changes with
+// the modelled time. Between GPUs latency and transfer change separately.
 double change_of(const CollectiveCost& before, const CollectiveCost& after, double seconds,
                  bool on_cpu) {
   if (seconds <= 0) return 1;

@@ -1,6 +1,7 @@
-// What a change of the hardware would do to costs that were measured. A profile and a measured
-// curve answer the same whatever the machine's file says; what the change does to the model's
-// answer, it is taken to do to the measured one.
+// Measured costs under a change of the hardware. A profile's times and measured collective curves
+// do not depend on the machine's file; they are scaled by the ratio of the modelled costs after and
+// before the change. Questions about better hardware (advice, `explain`) and a scenario's `fabric:`
+// change it.
 #pragma once
 
 #include <functional>
@@ -11,15 +12,18 @@
 
 namespace lockstep {
 
+// A change of the hardware: edits the machine and the framework's costs in place.
 using MachineEdit = std::function<void(Machine&, Framework&)>;
 
-// `answers`, times what the model says after the change over what it said before.
+// The costs `answers`, multiplied by the ratio `after` / `before` of the modelled costs of the same
+// work.
 std::shared_ptr<const ComputeCosts> changed_costs(std::shared_ptr<const ComputeCosts> answers,
                                                   std::shared_ptr<const ComputeCosts> before,
                                                   std::shared_ptr<const ComputeCosts> after);
 
-// The same for the curves of `after`, which are still those of `before`. Between GPUs the latency
-// is scaled as the model's, the rest with the link that is tightest.
+// Scales the measured curves of `after`, which must still be equal to the curves of `before`, by
+// the ratio of the modelled collectives. Between GPUs the latency changes with the modelled
+// latency, the rest of the time with the slowest link.
 void change_curves(const Machine& before, Machine& after);
 
 }  // namespace lockstep

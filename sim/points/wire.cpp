@@ -1,4 +1,6 @@
-// JSON, because nlohmann prints the shortest text that reads back to the same double.
+// The text in which a child process returns a StrategyResult or a refusal (declared in
+// simulate.hpp). The format is JSON, because nlohmann prints the shortest text that reads back to
+// the same double; only the same build of this program reads it.
 #include "points/simulate.hpp"
 #include "results/json_fields.hpp"
 #include "scenario/scenario.hpp"
@@ -9,13 +11,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// JSON on one line. Bytes that are not UTF-8 in names of the user are replaced instead of refused.
 std::string compact(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // names are the user's
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-// Nobody but this program reads it: names need no explanation.
+// The fields of a result, for writing and reading. No description is given, since no person reads
+// them.
 template <class Visitor, Either<StrategyResult> Result>
 void describe(Visitor& v, Result& r) {
   v.field("steps", r.step_seconds);

@@ -1,4 +1,7 @@
-// Builds, prices and keeps the training steps that points share.
+// Builds, prices and caches the training steps that points share. Costs come in layers: the
+// roofline model of the machine, above it a profile's measured layers, changes of a question about
+// other hardware, an anchor's factors, and finally a table with the answers for all layers of one
+// step.
 #include "points/workloads.hpp"
 
 #include "core/describe.hpp"
@@ -10,9 +13,13 @@ namespace lockstep {
 
 namespace {
 
-// A step of a hundred layers takes some 100 kB: a sweep over thousands of batches keeps few.
+// Limit of the cache: a step of a hundred layers takes some 100 kB, and a sweep may build
+// thousands.
 constexpr std::size_t most_kept = 256;
 
+// Returns the costs of a step. `neighbours`: the same step at the nearest measured batch sizes,
+// between which the profile interpolates. `kin`: correction factors from other measured models,
+// used if the profile does not hold this model.
 std::shared_ptr<const ComputeCosts> make_costs(const ModelledCosts& modelled,
                                                const std::shared_ptr<const Profile>& profile,
                                                const CostScale& scale,
@@ -34,7 +41,9 @@ std::shared_ptr<const ComputeCosts> make_costs(const ModelledCosts& modelled,
   return costs;
 }
 
-// Costs whose layers of one step are worked out once.
+// Costs that compute each layer of one step in advance: the simulation asks for a layer once in
+// every micro-batch. If the step is captured in CUDA graphs, the answers describe the recorded
+// graph.
 class KnownLayers final : public ComputeCosts {
  public:
   KnownLayers(std::shared_ptr<const ComputeCosts> costs, const TrainingStep& step)
@@ -57,7 +66,8 @@ class KnownLayers final : public ComputeCosts {
   }
 
  private:
-  // The host launches one graph, which takes as long as an operator.
+  // Replaces the host time of all layers by one launch at the first layer, which costs the host as
+  // much as one operator. The device then runs all kernels without gaps.
   void capture() {
     const double launch = costs_->stream(1, 1).host;
     for (LayerCost& cost : layers_) {
@@ -75,16 +85,18 @@ class KnownLayers final : public ComputeCosts {
   std::vector<LayerCost> layers_;
 };
 
-// A text that tells meshes apart; "" = only data parallelism.
+// A text for Key that is equal exactly for equal options; "" = data parallelism only.
 std::string text_of(const ParallelOptions& parallel) {
   if (replica_gpus(parallel) == 1 && parallel.expert.size == 1) return "";
   return emit_yaml(parallel);
 }
 
+// As above; "" = all parameters are trained.
 std::string text_of(FineTuning fine_tuning) {
   return fine_tuning.is_used() ? emit_yaml(fine_tuning) : "";
 }
 
+// Cuts the step into one part for each chunk of each pipeline stage; null without a pipeline.
 std::shared_ptr<const std::vector<ModelPart>> parts_of(const TrainingStep& step,
                                                        const ParallelOptions& parallel) {
   const PipelineOptions& pipeline = parallel.pipeline;
@@ -95,7 +107,8 @@ std::shared_ptr<const std::vector<ModelPart>> parts_of(const TrainingStep& step,
       cut(step, first_layers, pipeline.keep_outputs, parallel.where));
 }
 
-// The figures of the model that a rank's step no longer shows.
+// Fills in parameters and tokens of the whole model. A rank's step shows only its share if the
+// model is spread over ranks, so that the step of an unspread model is built for its counts.
 void add_whole_model(const ModelFile& model, StepOptions options, Workload& workload) {
   const auto add = [&](const TrainingStep& step) {
     workload.parameters = step.parameter_count;
@@ -108,11 +121,13 @@ void add_whole_model(const ModelFile& model, StepOptions options, Workload& work
   add(build_step(model, options));
 }
 
-// The steps that the profile has layer times of, in this precision and of models that can be found.
+// Rebuilds the steps that the profile has layer times of, in the given precision. profile_kin()
+// compares them with the step of a model that was not measured.
 std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& step_options,
                                          Precision precision) {
   std::vector<TrainingStep> steps;
-  StepOptions options;  // as `calibrate` has them: without checkpointing or another layout
+  // As `calibrate` measures: without activation checkpointing and in the default memory layout.
+  StepOptions options;
   options.precision = step_options.precision;
   options.autocast = step_options.autocast;
   for (const ProfileModel& model : profile.models) {
@@ -125,7 +140,8 @@ std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptio
         step.precision = precision;
         if (measured_model(profile, step) == &model) steps.push_back(std::move(step));
       }
-    } catch (const ConfigError&) {  // a model of somebody else's, or with arguments of its own
+      // A model whose file is missing, or that was measured with other arguments, is skipped.
+    } catch (const ConfigError&) {
     }
   }
   return steps;
@@ -178,6 +194,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 
   Workload workload;
+  // Build the step, and add the profile's measurements that concern it: convolution workspaces, the
+  // same step at other batch sizes, or factors from other models.
   TrainingStep step = scenario_step(scenario, *inputs.model, step_options);
   step.precision = precision;
   std::vector<TrainingStep> neighbours;
@@ -195,6 +213,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
                         measured_steps(*inputs.profile, step_options, precision), step);
     }
   }
+  // Price it and sum up its device work.
   workload.costs = std::make_shared<KnownLayers>(
       make_costs(modelled, inputs.profile, scale, std::move(neighbours), kin), step);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
@@ -202,6 +221,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
     workload.compute_seconds += cost.forward.busy + cost.backward.busy;
     workload.memory_bound_seconds += cost.memory_bound;
   }
+  // Cut it into stages. A later token slice needs no figures of the whole model: its first slice
+  // has them.
   workload.step = std::make_shared<const TrainingStep>(std::move(step));
   workload.parts = parts_of(*workload.step, step_options.parallel);
   if (step_options.tokens_before == 0) add_whole_model(*inputs.model, step_options, workload);

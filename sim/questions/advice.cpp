@@ -1,4 +1,6 @@
-// Tries the changes that a bottleneck suggests, each by a simulation.
+// Searches changes that make a job faster, by trial: each candidate is applied to the scenario or
+// the machine and simulated for a few steps on the loop. Nothing is deduced from the bottleneck but
+// the order of trials.
 #include "questions/advice.hpp"
 
 #include <fmt/format.h>
@@ -17,12 +19,13 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t most_advised = 64;  // points of a run
-constexpr std::size_t most_told = 3;      // changes
-constexpr int most_trial_steps = 20;      // of a trial
+constexpr std::size_t most_advised = 64;  // points of a run that get advice
+constexpr std::size_t most_told = 3;      // changes in one sentence
+constexpr int most_trial_steps = 20;      // simulated steps of a trial
 
-// Whether a trial takes a second at most, told by the micro-batches that all ranks play in it.
-// Workers of a server send messages by themselves.
+// Whether a trial takes a second at most, estimated from the micro-batches that all ranks play and
+// the collectives inside layers. Workers of a parameter server send their messages one by one,
+// which costs far more.
 bool is_soon_tried(const Point& point, const Prediction& p) {
   const double most = point.strategy->servers() > 0 ? 200 : 50'000;
   const double steps = std::min(p.simulated_steps, most_trial_steps);
@@ -36,6 +39,8 @@ bool is_soon_tried(const Point& point, const Prediction& p) {
   return micro_batches * p.gpus <= most && micro_batches * exchanges <= most;
 }
 
+// A change that may help: its name in the sentence, the bottlenecks that suggest it, and how to
+// apply it to the scenario or the machine.
 struct Remedy {
   std::string words;
   std::vector<Limit> suggested_by;
@@ -43,6 +48,7 @@ struct Remedy {
   MachineEdit machine{};
 };
 
+// Adds better hardware: each resource that has a name for people and whose link carries traffic.
 void add_resources(const Prediction& p, const Device& device, std::vector<Remedy>& list) {
   const bool cpu = device.architecture == Architecture::cpu;
   for (const Resource& resource : resources) {
@@ -60,8 +66,8 @@ void add_resources(const Prediction& p, const Device& device, std::vector<Remedy
   }
 }
 
-// A precision that the device computes faster in than now; nothing where costs were measured in the precision
-// of now alone.
+// A precision in which the device computes faster than in the present one. Nothing with a profile,
+// whose times were measured in the present precision only.
 std::optional<Precision> lower_precision(const Point& point) {
   const Device& device = point.job.machine.device;
   if (point.profile) return std::nullopt;
@@ -73,6 +79,7 @@ std::optional<Precision> lower_precision(const Point& point) {
   return std::nullopt;
 }
 
+// Whether channels_last may help: convolutions in TF32 or half precision, without a profile.
 bool can_take_channels_last(const Scenario& scenario, const Point& point) {
   if (scenario.memory_format == MemoryFormat::channels_last || point.profile ||
       math_mode(point.precision) == MathMode::fp32) {
@@ -87,12 +94,13 @@ bool can_take_channels_last(const Scenario& scenario, const Point& point) {
                      });
 }
 
+// Whether PyTorch has a fused implementation that this optimizer does not use yet.
 bool can_fuse(const OptimizerSpec& optimizer) {
   return optimizer.implementation != OptimizerImplementation::fused && !is_one_pass(optimizer) &&
          optimizer.name != OptimizerKind::muon;
 }
 
-// Changes of today's fast path; a measured profile knows none of them.
+// Adds torch.compile, CUDA graphs and fp8. A profile holds no times with these changes.
 void add_fast_path(const Point& point, std::vector<Remedy>& list) {
   const Device& device = point.job.machine.device;
   if (point.profile || device.architecture == Architecture::cpu) return;
@@ -115,11 +123,12 @@ void add_fast_path(const Point& point, std::vector<Remedy>& list) {
   }
 }
 
+// Doubles whichever of the batch's fields the scenario gives; fields that are 0 stay 0.
 void double_batch(Scenario& s) {
   for (std::int64_t* samples : {&s.batch.global, &s.batch.per_gpu, &s.batch.micro}) *samples *= 2;
 }
 
-// All that apply to a point of `scenario`, which has one strategy.
+// All changes that apply to the point. REQUIRES: `scenario` has this one strategy entry only.
 std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, const Prediction& p) {
   std::vector<Remedy> list;
   const Job& job = point.job;
@@ -138,6 +147,7 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
   list.push_back({"a larger batch per GPU",
                   {Limit::communication, Limit::host, Limit::update, Limit::host_update},
                   double_batch});
+  // Accumulation keeps the micro-batch and doubles its number, so memory stays the same.
   list.push_back({"gradient accumulation",
                   {Limit::communication, Limit::update, Limit::host_update},
                   [&point](Scenario& s) {
@@ -180,20 +190,24 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
   return list;
 }
 
+// Simulates changes of one point and compares GPU time per sample. Files and priced steps are kept
+// between the trials.
 class Trials {
  public:
   Trials(const Scenario& scenario, const Point& point, const StrategyResult& result,
          const std::vector<CostScale>& scales)
       : base_(only(scenario, point.entry, point.job.mesh.gpus())), inputs_(files_.of(base_)) {
     if (!scales.empty()) scales_ = {scales[point.entry]};
-    // The result counts if seed, executor and steps are those that the changes are tried with.
+    // The point's own result can serve as the base only if a trial would use the same seed,
+    // executor and number of steps.
     const bool same = result.engine == Engine::loop && result.step_of_seed.empty() &&
                       (result.extrapolated || result.simulated_steps <= most_trial_steps);
     now_ = same ? mean(result.step_seconds) / result.samples_per_step
                 : seconds_per_sample(expand(base_, inputs_, workloads_, scales_).front());
   }
 
-  // The share of the time per sample that the change saves; nothing when it does not fit or cannot be.
+  // Share of the time per sample that the change saves. 0 if the changed job is refused or does not
+  // fit into memory.
   double gain(const Remedy& change) {
     try {
       Scenario changed = base_;
@@ -207,9 +221,10 @@ class Trials {
   }
 
  private:
+  // A short simulation of the point.
   static double seconds_per_sample(const Point& point) {
     Job job = point.job;
-    job.simulation.engine = Engine::loop;  // many in one process
+    job.simulation.engine = Engine::loop;  // SimGrid allows one simulation per process
     job.simulation.steps = std::min(job.simulation.steps, most_trial_steps);
     job.simulation.schedule_file.clear();
     const StrategyResult result = point.strategy->simulate(job);
@@ -224,6 +239,8 @@ class Trials {
   double now_;
 };
 
+// The end of the sentence: the best changes by gain. Tries the changes that the bottleneck suggests
+// first, the others only if none of the former helps.
 std::string advice_for(Trials& trials, const std::vector<Remedy>& changes, Limit limit) {
   for (const bool suggested : {true, false}) {
     std::vector<std::pair<double, std::string>> helping;
@@ -251,6 +268,7 @@ std::string advice_for(Trials& trials, const std::vector<Remedy>& changes, Limit
 
 void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Predicted& predicted,
             const RunOptions& options) {
+  // The points that get advice, each tried in a child process.
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < std::min(predicted.points.size(), most_advised); ++i) {
     const Prediction& p = predicted.predictions[i];

@@ -1,5 +1,5 @@
-// Sentences for the reader of an answer, beside its figures: changes that would help a job, and options
-// of the question that change nothing.
+// Sentences beside the figures of a prediction: changes that would make the job faster, and options
+// of the scenario that change nothing. `run` and the report show them.
 #pragma once
 
 #include <string>
@@ -10,22 +10,23 @@
 
 namespace lockstep {
 
-// The least share of the GPU time per sample that a change saves before anybody is told of it.
+// The smallest share of the GPU time per sample that a change must save to be mentioned.
 inline constexpr double least_gain = 0.02;
 
-// Ends each prediction's sentence on its bottleneck with what would help. The changes which the
-// bottleneck suggests are simulated one by one (hardware 10 % better, as `explain` has it); the
-// others are, if none of these saves least_gain. Predictions that do not fit, that are dear to
-// simulate or that follow many others stay as they are. `scales` as anchor_scales gives them.
+// Appends to each prediction's sentence about its bottleneck the changes that would help. First the
+// changes that this bottleneck suggests are simulated one by one; hardware gets 10 % better, as in
+// `explain`. If no such change saves least_gain, all other changes are tried. Left as they are:
+// predictions that do not fit into memory, that are slow to simulate, or that follow many others.
+// `scales`: as returned by anchor_scales().
 void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Predicted& predicted,
             const RunOptions& options);
 
-// Sentences, each once, in the order of the points. An option is named when it is not at its
-// default and changes none of the points that it is meant for.
+// Remarks about the scenario, each once, in the order of the points. An option is named if it is
+// not at its default and changes none of the points that it belongs to.
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points);
 
-// Of them, what is unwise about the meshes, each with its price: tensor parallelism that leaves the
-// node, fewer micro-batches than stages.
+// The part of remarks() about meshes: unwise choices with their price, such as tensor parallelism
+// across nodes, or fewer micro-batches than pipeline stages.
 std::vector<std::string> mesh_remarks(const std::vector<Point>& points);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// Gauss-Newton on the logarithms of the factors, with a weak prior at 1 so that a
-// factor the rows say nothing about stays where the model puts it.
+// Fits an anchor's factors by Gauss-Newton on their logarithms. A weak prior at 1 keeps a factor
+// that the rows do not determine where the model puts it. Every evaluation simulates the anchored
+// points.
 #include "questions/anchor.hpp"
 
 #include <fmt/format.h>
@@ -16,14 +17,17 @@ namespace lockstep {
 
 namespace {
 
+// A measured step of an entry.
 struct Anchor {
   std::size_t entry;
   int gpus;
   double step_seconds;
 };
 
-using Factors = std::array<double, 3>;  // logarithms: device, communication, host
+using Factors = std::array<double, 3>;  // logarithms of: device, communication, host
 
+// The factors in the form that costs use; the first `unknowns` logarithms are fitted. The host's
+// factor is the device's unless it is fitted.
 CostScale scale_of(const Factors& log_factors, int unknowns) {
   CostScale scale;
   scale.device = std::exp(log_factors[0]);
@@ -32,7 +36,8 @@ CostScale scale_of(const Factors& log_factors, int unknowns) {
   return scale;
 }
 
-// The scenario's points with any factors: each fit asks for them a dozen times.
+// Builds the scenario's points with given factors. Keeps files and priced steps, because each fit
+// asks a dozen times.
 struct FactorSearch {
   const Scenario& scenario;
   Inputs inputs = InputFiles().of(scenario);
@@ -42,6 +47,7 @@ struct FactorSearch {
   }
 };
 
+// Logarithm of predicted over measured step seconds, for each anchor: the residuals of the fit.
 std::vector<double> log_ratios(FactorSearch& search, const std::vector<Anchor>& anchors,
                                const CostScale& scale, const RunOptions& options) {
   std::vector<Point> points;
@@ -79,6 +85,11 @@ Factors solve(std::array<Factors, 3> a, Factors b, int n) {
   return b;
 }
 
+// Fits the factors to the anchors. Minimizes
+//
+//     sum over rows (residual / anchor_error)^2 + sum over factors (x / log 2)^2
+//
+// for the logarithms x; the second sum leaves out the device factor.
 CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const RunOptions& options) {
   std::set<int> gpu_counts;
   for (const auto& anchor : anchors) gpu_counts.insert(anchor.gpus);
@@ -87,14 +98,16 @@ CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const Ru
   if (anchors.size() >= 2 && gpu_counts.size() >= 2 && communicates) unknowns = 2;
   if (anchors.size() >= 3 && unknowns == 2) unknowns = 3;
 
-  // A factor is believed to lie within 1/2 .. 2 (one sigma). The device factor alone has no prior:
-  // one row then determines it exactly.
+  // The prior says that a factor lies within 1/2 to 2 (one sigma). The device factor has no prior,
+  // so that a single row determines it exactly.
   const double row_weight = 1 / (anchor_error * anchor_error);
   const Factors prior_weight{0, 1 / (std::log(2) * std::log(2)), 1 / (std::log(2) * std::log(2))};
   const double limit = std::log(20.0);
   Factors x{0, 0, 0};
+  // Gauss-Newton converges in a few iterations; it stops when no logarithm changes by 1e-7.
   for (int iteration = 0; iteration < 12; ++iteration) {
     const auto residual = log_ratios(search, anchors, scale_of(x, unknowns), options);
+    // Derivatives of the residuals by finite differences.
     std::array<std::vector<double>, 3> slope;
     constexpr double step = 1e-3;
     for (int u = 0; u < unknowns; ++u) {
@@ -105,6 +118,7 @@ CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const Ru
         slope[u][i] = (slope[u][i] - residual[i]) / step;
       }
     }
+    // Normal equations: (J^T W J + P) change = -(J^T W residual + P x).
     std::array<Factors, 3> normal{};
     Factors gradient{};
     for (int u = 0; u < unknowns; ++u) {
@@ -119,6 +133,7 @@ CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const Ru
         gradient[u] -= row_weight * slope[u][i] * residual[i];
       }
     }
+    // A step changes a factor by at most e, since the costs are not linear.
     const Factors change = solve(normal, gradient, unknowns);
     double largest = 0;
     for (int u = 0; u < unknowns; ++u) {
@@ -138,6 +153,7 @@ std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions&
   FactorSearch search{scenario};
   std::vector<Anchor> anchors;
   for (const auto& row : scenario.anchor) {
+    // Convert each row to seconds per step; the batch of its point gives the number of samples.
     const std::size_t entry = entry_of(scenario, row);
     const Point point = search.point(entry, row.gpus, {});
     const double seconds = measured_step_seconds(scenario, point, row);
@@ -150,6 +166,7 @@ std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions&
     anchors.push_back({entry, row.gpus, seconds});
   }
   std::vector<CostScale> scales;
+  // Factors fitted to all anchors, for entries without any.
   std::optional<CostScale> common;
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     std::vector<Anchor> own;

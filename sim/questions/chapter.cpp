@@ -1,4 +1,6 @@
-// Gathers a scenario's record, timelines, memory curves and text for the page.
+// Gathers a scenario's chapter of the report (declared in run.hpp): record, measured rows, memory
+// curves, timelines and the text of its file. Curves and timelines are thinned out, because a page
+// of fixed width cannot show more.
 #include <algorithm>
 #include <map>
 
@@ -14,19 +16,23 @@ namespace lockstep {
 
 namespace {
 
+// Step seconds of a measured row, for a point of which only the prediction is known; 0 = no time.
 double step_of(const MeasuredRow& row, const Prediction& p) {
   const auto samples = static_cast<double>(p.global_batch);
   const double tokens = p.tokens_per_second / p.samples_per_second * samples;
   return measured_step_seconds(row, samples, tokens, p.steps);
 }
 
-// More moments than a screen has columns: of each run of them the highest is kept.
+// Points of a memory curve; a screen has hardly more columns. The highest of each run of neighbors
+// is kept, so that the peak stays.
 constexpr std::size_t most_moments = 400;
 
+// Tensors at the peak that are listed by name; the others are added up.
 constexpr std::size_t named_tensors = 15;
 
-// The largest, then the rest as one. Anything else on the device (a parameter server) has a kind that
-// the log does not know.
+// Tensors alive at the peak, largest first, the rest as one entry. The memory log covers the
+// training step only; other memory on the device, such as that of a parameter server, is added by
+// its kind.
 std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryUse& use) {
   std::vector<MemoryCurve::Tensors> result;
   for (const LiveTensors& tensors : log.at_peak) {
@@ -52,11 +58,13 @@ std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryU
   return result;
 }
 
+// The memory of a step over its moments, from the allocator's log.
 MemoryCurve curve_of(const Point& point) {
   const Job& job = point.job;
   MemoryLog log;
   const MemoryUse use = point.strategy->memory(job, {.log = &log});
   MemoryCurve curve{point.label, point.job.mesh.gpus(), {}, tensors_of(log, use), use.moment};
+  // Number of moments that become one point of the curve.
   const std::size_t width = (log.moments.size() + most_moments - 1) / most_moments;
   for (std::size_t i = 0; i < log.moments.size(); i += width) {
     const auto end =
@@ -71,7 +79,7 @@ MemoryCurve curve_of(const Point& point) {
   return curve;
 }
 
-// The points of each predicted strategy on its most GPUs.
+// For each strategy with a prediction, its point on the most GPUs.
 std::vector<Point> largest_points(const Scenario& scenario, const ResultRecord& record,
                                   const RunOptions& options) {
   std::map<std::string, int> most;
@@ -93,11 +101,13 @@ ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
   ReportChapter chapter;
   chapter.description = scenario.description;
   chapter.inputs = file_text(scenario.file, most_of_a_description);
+  // Measured rows stand beside the predictions of the same strategy and GPU count.
   for (const MeasuredRow& row : scenario.measured) {
     const std::size_t entry = entry_of(scenario, row);
     const std::string& strategy = scenario.strategies[entry].label;
     for (const Prediction& p : record.predictions) {
       if (p.strategy != strategy || p.gpus != row.gpus) continue;
+      // A row at an anchored point is no test of the prediction.
       const bool anchors = std::any_of(
           scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& anchor) {
             return entry_of(scenario, anchor) == entry && anchor.gpus == row.gpus;

@@ -1,4 +1,6 @@
-// Puts two records side by side, and says which differences can be told apart.
+// Compares predictions pair by pair. The interval of a speedup uses the correlation of the two
+// errors (sigma_of_ratio()): two strategies on the same hardware share most of their errors, so
+// that even small differences can be certain.
 #include "questions/compare.hpp"
 
 #include <fmt/format.h>
@@ -15,21 +17,24 @@ namespace lockstep {
 
 namespace {
 
+// Change of the peak memory in percent.
 std::string memory_text(double bytes, double base_bytes) {
   return base_bytes > 0 ? fmt::format("{:+.1f} %", 100 * (bytes / base_bytes - 1)) : "-";
 }
 
+// Which of the two fits into memory.
 std::string fits_text(const Prediction& p, const Prediction& base) {
   if (p.out_of_memory) return base.out_of_memory ? "NEITHER" : "only the other";
   return base.out_of_memory ? "only this" : "both";
 }
 
-// Where the two compute in different precisions, each name says its own.
+// The name, with the precision if the two precisions differ.
 std::string named(const std::string& name, const Prediction& p, const Prediction& other) {
   return p.precision == other.precision ? name : fmt::format("{} ({})", name, p.precision);
 }
 
-// The speedup as a number above 1, and whether its interval leaves that open.
+// A comparison in words: a ratio above 1 and its direction. `certain`: the interval lies on one
+// side of 1. `equal`: the ratio is below 1.005.
 struct Verdict {
   bool faster = false, certain = false, equal = false;
   double ratio = 1, low = 1, high = 1;
@@ -52,6 +57,8 @@ std::string speedup_text(const Comparison& c) {
                      t.faster ? "faster" : "slower");
 }
 
+// Compares `p` with `base`. `same_costs`, `same_network`: as in sigma_of_ratio(). Changes below a
+// thousandth of the base are left out of the parts.
 Comparison compared(std::string name, const Prediction& p, std::string base_name,
                     const Prediction& base, bool same_costs, bool same_network) {
   Comparison c{std::move(name), std::move(base_name), p, base, 1, {}, {}};
@@ -59,6 +66,7 @@ Comparison compared(std::string name, const Prediction& p, std::string base_name
   c.interval = interval_around(
       c.speedup, sigma_of_ratio(p.step_error, base.step_error,
                                 same_costs && p.precision == base.precision, same_network));
+  // Parts are shares of the step, converted to seconds per sample.
   for (const StepPart& part : named_parts) {
     const double change = p.split.*part.seconds / p.step_seconds * seconds_per_sample(p) -
                           base.split.*part.seconds / base.step_seconds * seconds_per_sample(base);
@@ -71,6 +79,7 @@ Comparison compared(std::string name, const Prediction& p, std::string base_name
   return c;
 }
 
+// A time with its sign, such as "+96.3 us".
 std::string signed_time(double seconds) {
   return fmt::format("{}{}", seconds < 0 ? "-" : "+", seconds_text(std::abs(seconds)));
 }
@@ -90,6 +99,8 @@ std::vector<Comparison> compare_strategies(const ResultRecord& record) {
 }
 
 std::vector<Comparison> compare_scenarios(const ResultRecord& first, const ResultRecord& second) {
+  // Errors are shared if the cause of the error is: compute costs by model and platform, network by
+  // platform.
   const bool platform = first.platform == second.platform;
   const bool costs = platform && first.model == second.model;
   std::vector<Comparison> list;
@@ -128,6 +139,7 @@ std::string comparison_sentence(const Comparison& c) {
   const double change = seconds_per_sample(c.prediction) - seconds_per_sample(c.base);
   const Verdict t = verdict_of(c);
   std::string text = point_text(c.name, c.prediction.gpus);
+  // Three cases: equal, different for certain, different with an interval that contains 1.
   if (t.equal) {
     text += fmt::format(" is as fast as {}", c.base_name);
   } else if (t.certain) {

@@ -1,4 +1,5 @@
-// The picture of `lockstep compare`: for each comparison two bars of the step's parts, per sample.
+// Draws the picture of `lockstep compare` as SVG: for each comparison two bars of the step's parts,
+// seconds per sample, on a common scale. Coordinates are in pixels of the view box.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +12,15 @@ namespace lockstep {
 
 namespace {
 
+// Sizes in pixels: the picture, its margins, a bar, the gap between the two bars, a title, the
+// space between comparisons.
 constexpr double width = 860, left = 10, right = 110, bar = 22, gap = 3, title = 24, space = 14;
-// Distinguishable without colour vision (Okabe and Ito), one for each part.
+// One color for each part, distinguishable with color blindness (palette of Okabe and Ito).
 constexpr std::array<const char*, step_parts.size()> colours{"#999999", "#56b4e9", "#0072b2",
                                                              "#009e73", "#f0e442", "#d55e00",
                                                              "#e69f00", "#cc79a7", "#000000"};
 
+// One bar with its label. `scale`: pixels per second. Parts too short to see are left out.
 std::string bar_of(const Prediction& p, const std::string& name, double y, double scale) {
   std::string out;
   double x = left;
@@ -38,6 +42,7 @@ std::string bar_of(const Prediction& p, const std::string& name, double y, doubl
 }  // namespace
 
 std::string comparison_picture(const std::vector<Comparison>& list) {
+  // The longest bar and the longest name share the width.
   double longest = 0, most_letters = 0;
   for (const Comparison& c : list) {
     longest = std::max({longest, seconds_per_sample(c.prediction), seconds_per_sample(c.base)});
@@ -57,6 +62,7 @@ std::string comparison_picture(const std::vector<Comparison>& list) {
     body += bar_of(c.prediction, c.name, y + bar + gap, scale);
     y += 2 * bar + gap + space;
   }
+  // The legend below the bars.
   double x = left;
   for (std::size_t i = 0; i < named_parts.size(); ++i) {
     const double length = 26 + 7.5 * static_cast<double>(display_width(named_parts[i].heading));

@@ -1,4 +1,6 @@
-// Counts how many measured rows lie inside their intervals.
+// Counts measured rows inside their intervals, by leave-one-source-out cross-validation. A row
+// keeps the parts of its error as the shipped law gives them; another law rescales the two fitted
+// parts, so that nothing is simulated again.
 #include "questions/coverage.hpp"
 
 #include <fmt/format.h>
@@ -11,21 +13,23 @@ namespace lockstep {
 
 namespace {
 
-constexpr ErrorLaw shipped;
+constexpr ErrorLaw shipped;  // the law that the program uses
 
 double log_error(const ValidationRow& row) {
   return std::log(row.measured / row.predicted);
 }
 
+// The first word of the row's source: a source has one name and several tables.
 std::string source_of(const ValidationRow& row) {
   return row.source.substr(0, row.source.find_first_of(" ,"));
 }
 
-// Step times that nothing was fitted to.
+// Whether the row is a step time that no fit has used.
 bool is_test(const ValidationRow& row) {
   return row.quantity == "step_s" && !row.calibration;
 }
 
+// Whether the measurement lies inside the interval that `law` gives.
 bool holds(const ValidationRow& row, const ErrorLaw& law) {
   StepError error = row.step_error;
   error.scaling *= law.doubling / shipped.doubling;
@@ -42,6 +46,8 @@ std::size_t inside(const std::vector<ValidationRow>& rows, const ErrorLaw& law) 
 }  // namespace
 
 ErrorLaw error_law(const std::vector<ValidationRow>& rows) {
+  // Sum of squares of errors per sqrt(doublings), and its number of rows. row.step_error.scaling is
+  // law.doubling * sqrt(doublings), so the division leaves a rate per doubling.
   double walk = 0, steps = 0;
   std::map<std::string, std::pair<double, double>> servers;  // sum of squares, rows
   for (const ValidationRow& row : rows) {
@@ -51,6 +57,8 @@ ErrorLaw error_law(const std::vector<ValidationRow>& rows) {
       ++steps;
     }
     if (row.step_error.servers <= 0) continue;
+    // The square of the servers' part is the square of the error less the squares of all other
+    // parts.
     StepError rest = row.step_error;
     rest.servers = 0;
     auto& [squares, count] = servers[source_of(row)];

@@ -1,4 +1,6 @@
-// Attributes a step to kinds of layers, and varies one resource at a time.
+// Attributes a step to its parts, and varies one input at a time by simulation. Attribution only
+// rearranges figures of a prediction; sensitivities and axis changes expand and simulate changed
+// scenarios.
 #include "questions/explain.hpp"
 
 #include <fmt/format.h>
@@ -21,12 +23,15 @@ namespace lockstep {
 
 namespace {
 
+// A varied input: its name, and the change of the machine or of the scenario.
 struct Change {
   std::string input;
   MachineEdit machine;
   std::function<void(Scenario&)> scenario;
 };
 
+// All inputs that are varied: every hardware resource by 10 %, the data loader's rate by 10 %, the
+// batch by a factor of two.
 std::vector<Change> changes(const Scenario& scenario) {
   constexpr double more = more_of_a_resource;
   std::vector<Change> list;
@@ -48,12 +53,14 @@ std::vector<Change> changes(const Scenario& scenario) {
   return list;
 }
 
-// An axis that is set to the other mesh's value, and its name in the answer.
+// One axis that is set to the value of the other mesh, and its name in the answer.
 struct AxisStep {
+  // Names of the axes that could not be changed alone so far.
   std::string text;
   std::function<void(Scenario&)> set;
 };
 
+// The pipeline as "4 1f1b x2": stages, schedule, chunks per stage.
 std::string pipeline_text(const PipelineOptions& pipeline) {
   if (pipeline.stages == 1) return "1";
   const int chunks = chunks_of(pipeline);
@@ -61,6 +68,8 @@ std::string pipeline_text(const PipelineOptions& pipeline) {
                      chunks > 1 ? fmt::format(" x{}", chunks) : "");
 }
 
+// The axes in which two meshes differ, in the order in which they are changed. `batch` is the batch
+// of the second scenario, which comes last.
 std::vector<AxisStep> steps_between(const Point& from, const Point& to, const BatchSpec& batch) {
   const ParallelOptions &a = from.job.parallel, &b = to.job.parallel;
   std::vector<AxisStep> steps;
@@ -87,7 +96,7 @@ std::vector<AxisStep> steps_between(const Point& from, const Point& to, const Ba
   return steps;
 }
 
-// The part with the largest change, and by how much.
+// Name of the part that changes most; "" without parts.
 std::string largest(const std::vector<DifferencePart>& parts) {
   if (parts.empty()) return "";
   const auto change = [](const DifferencePart& part) { return part.after - part.before; };
@@ -103,10 +112,13 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
                                      const Scenario& to, const Point& to_point,
                                      const std::vector<CostScale>& scales,
                                      const RunOptions& options) {
+  // The job to be changed has a single entry, so only this entry's factors apply.
   const auto scale_here =
       scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[from_point.entry]};
   Scenario job = only(from, from_point.entry, from_point.job.mesh.gpus());
   job.strategies.front().parallel = from_point.job.parallel;
+  // One point for each state on the way; a state that cannot be built is skipped, and its name
+  // joins the next one.
   std::vector<std::string> texts{""};
   std::vector<Point> points = expand(job, scale_here);
   std::string text;
@@ -116,9 +128,10 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
     try {
       points.push_back(expand(job, scale_here).front());
       texts.push_back(std::exchange(text, ""));
-    } catch (const ConfigError&) {  // not by itself
+    } catch (const ConfigError&) {  // this axis cannot be changed alone
     }
   }
+  // Predict all states, and compare each with the one before it.
   const Predicted predicted = predict_each(job, points, options);
   std::vector<AxisChange> list;
   for (std::size_t i = 1; i < predicted.predictions.size(); ++i) {
@@ -133,7 +146,8 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
 
 namespace {
 
-// By axis; without a mesh all of it is data's, and is called by its name alone.
+// Adds exposed communication: by axis of the mesh, or as one part without a mesh. Both cases add
+// the same number of parts, so that difference() can pair them.
 void add_exposed(const Prediction& p, const std::string& phrase, Attribution& parts) {
   for (const AxisPart& axis : named_axes) {
     const bool data = axis.seconds == &AxisSeconds::data;
@@ -150,7 +164,8 @@ void add_exposed(const Prediction& p, const std::string& phrase, Attribution& pa
 Attribution attribute(const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;
   const double compute = s.forward + s.backward;
-  double device = 0;  // nominal device seconds of one optimizer step, for the share bound by memory
+  // Device seconds of one optimizer step without interference, to find the share bound by memory.
+  double device = 0;
   for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
     const LayerCost cost = point.job.costs->layer(*point.job.step, i);
     device += cost.forward.busy + cost.backward.busy;
@@ -180,6 +195,8 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
   const auto scale_here =
       scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[point.entry]};
   const Scenario base = only(scenario, point.entry, point.job.mesh.gpus());
+  // The first point is the unchanged one; one more point for each change. All are simulated
+  // together, in parallel.
   std::vector<Point> points = expand(base, scale_here);
   std::vector<std::string> names{"base"};
   for (const auto& change : changes(base)) {
@@ -206,10 +223,11 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
 std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
                                        const Prediction& to, const Point& to_point) {
   const Attribution a = attribute(from, from_point), b = attribute(to, to_point);
+  // GPU seconds per sample for each second of the step.
   const auto gpu_seconds_per_sample = [](const Prediction& p, const Attribution& parts) {
     double step = 0;
     for (const auto& [what, seconds] : parts) step += seconds;
-    return p.gpus / (p.samples_per_second * step);  // per second of the step
+    return p.gpus / (p.samples_per_second * step);
   };
   const double per_a = gpu_seconds_per_sample(from, a), per_b = gpu_seconds_per_sample(to, b);
   std::vector<DifferencePart> parts;

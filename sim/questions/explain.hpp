@@ -1,5 +1,6 @@
-// Why a prediction is what it is: attribution of the step, sensitivity to each input, origin of the
-// costs, and the attribution of a difference.
+// Explanations of a prediction (`explain`): the parts of its step, its sensitivity to each input,
+// the origin of its costs, and the causes of a difference between two predictions. Sensitivities
+// and axis changes simulate; the other functions only rearrange figures.
 #pragma once
 
 #include <string>
@@ -12,44 +13,48 @@
 
 namespace lockstep {
 
-// A part of the step in seconds. The parts of one attribution add up to the mean step exactly.
+// The parts of a step, by name, in seconds. The parts of one attribution add up to the mean step.
 using Attribution = std::vector<std::pair<std::string, double>>;
 
-// Compute is split by what bounds it (arithmetic, memory bandwidth); everything else as StepSplit
-// has it.
+// Splits compute by its limit (arithmetic or memory bandwidth), and lists all other parts of
+// StepSplit. With a mesh, exposed communication is split by axis.
 Attribution attribute(const Prediction& prediction, const Point& point);
 
+// The effect of one input.
 struct Sensitivity {
   std::string input;       // "memory bandwidth +10 %"
   double step_change = 0;  // relative change of the time per sample
   bool fits = true;        // into memory, after the change
 };
 
-// Time per sample with each input changed on its own, most sensitive first; measured costs change
-// as the modelled ones do. Inputs the point does not use (a NIC on one node) come out as 0 and are
-// left out. `scales` as anchor_scales gives them.
+// Changes each input by itself and returns the relative change of the time per sample, largest
+// effect first. Measured costs change in proportion to the modelled ones. Inputs without an effect
+// (the NIC of a job on one node) are left out. `scales`: as returned by anchor_scales(). Throws
+// std::runtime_error if a simulation fails.
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
                                        const std::vector<CostScale>& scales,
                                        const RunOptions& options);
 
-// GPU seconds per sample of one part in two predictions.
+// GPU seconds per sample of one part of the step, in two predictions.
 struct DifferencePart {
   std::string what;
   double before = 0, after = 0;
 };
-// Where the difference of two predictions comes from: parts that are nothing in both left out.
+// Splits the difference of two predictions by the parts of the step. Parts that are zero in both
+// are left out.
 std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
                                        const Prediction& to, const Point& to_point);
 
-// One change on the way from a mesh to another.
+// One step on the way from one mesh to another.
 struct AxisChange {
   std::string change;  // "tensor 4 -> 8"
-  double seconds = 0;  // more GPU seconds per sample
-  std::string mostly;  // the part that changes most
+  double seconds = 0;  // additional GPU seconds per sample
+  std::string mostly;  // the part of the step that changes most
 };
-// The gain of each axis of the mesh, changed one after the other: tensor, context, expert, pipeline, then the
-// micro-batch. Axes that cannot be changed alone are one change. Where the scenarios differ in nothing else, the
-// seconds add up to the whole difference. Empty where the meshes are equal.
+// The effect of each axis of the mesh, changed one after the other: tensor, context, expert,
+// pipeline, then the micro-batch. Axes that cannot be changed alone are combined with the next one.
+// If the scenarios differ in nothing else, the seconds add up to the whole difference. Empty if the
+// meshes are equal. `scales`: as returned by anchor_scales().
 std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_point,
                                      const Scenario& to, const Point& to_point,
                                      const std::vector<CostScale>& scales,

@@ -1,4 +1,5 @@
-// Searches sets of memory savers, smallest first, for those that fit.
+// Searches sets of memory-saving changes, smallest sets first. Whether a job fits is decided by the
+// memory model alone, without simulating; a set that contains a smaller set which fits is skipped.
 #include "questions/fitting.hpp"
 
 #include <fmt/format.h>
@@ -18,20 +19,21 @@ namespace lockstep {
 
 namespace {
 
-constexpr int most_gpus = 4096;
-constexpr std::int64_t most_micro = 1 << 20;
+constexpr int most_gpus = 4096;               // of a suggestion
+constexpr std::int64_t most_micro = 1 << 20;  // samples
 
 class Fitting {
-  // One way of changing a job; a set of them is a sum.
+  // The changes, as bits; a set of changes is a sum.
   enum Change : unsigned {
     smaller_micro = 1,
-    operators = 2,  // what is recomputed
-    blocks = 4,
+    operators = 2,  // recompute operators of each block
+    blocks = 4,     // recompute whole blocks
     shard = 8,
-    offload = 16,
+    offload = 16,  // turns cpu_offload on or off
     all_changes = 32,
   };
-  // Recomputing all of a block saves more than recomputing its operators.
+  // Whether `set` contains all changes of `other`. Recomputing whole blocks counts as recomputing
+  // their operators, too, since it saves more.
   static bool has_all_of(unsigned set, unsigned other) {
     if (set & blocks) set |= operators;
     return (set & other) == other;
@@ -46,11 +48,13 @@ class Fitting {
     if (!scales.empty()) scales_ = {scales[point.entry]};
   }
 
-  // The smallest sets first; at most so many.
+  // At most `most` jobs on `gpus` GPUs, smallest sets first. The empty set on the point's own GPUs
+  // is the point itself.
   std::vector<FittingJob> on(int gpus, std::size_t most) {
     std::vector<FittingJob> jobs;
     const std::vector<unsigned> sets = sets_on(gpus);
     if (!any_fits(sets, gpus)) return jobs;
+    // A set that contains a set which fits would be a larger change than needed.
     for (const unsigned set : sets) {
       if (jobs.size() == most) break;
       const bool more = std::any_of(fitting_.begin(), fitting_.end(),
@@ -64,6 +68,7 @@ class Fitting {
     return jobs;
   }
 
+  // A job on the smallest number of GPUs, in doublings, on which any set fits.
   std::optional<FittingJob> on_more_gpus() {
     const int last = std::min(most_gpus, max_gpus(point_.job.machine));
     for (int gpus = 2 * point_.job.mesh.gpus(); gpus <= last; gpus *= 2) {
@@ -73,6 +78,7 @@ class Fitting {
     return std::nullopt;
   }
 
+  // Doubles the micro-batch until it does not fit, then bisects.
   std::optional<FittingJob> largest_micro() {
     const auto with_micro = [this](std::int64_t micro) {
       Scenario changed = base_;
@@ -82,6 +88,7 @@ class Fitting {
       return changed;
     };
     if (!fits(with_micro(1))) return std::nullopt;
+    // `most` fits and `too_many` does not, from the end of the first loop on.
     std::int64_t most = 1, too_many = 2;
     while (too_many < most_micro && fits(with_micro(too_many)))
       most = std::exchange(too_many, 2 * too_many);
@@ -105,14 +112,15 @@ class Fitting {
   }
 
  private:
-  // Samples of one optimizer step on one GPU; 0 = the global batch does not divide.
+  // Samples of one optimizer step on one GPU of `gpus`; 0 if the global batch does not divide.
   std::int64_t samples_on(int gpus) const {
     const std::int64_t global = base_.batch.global;
     if (global == 0) return point_.micro_batch * point_.job.accumulation;
     return global % gpus == 0 ? global / gpus : 0;
   }
 
-  // The least micro-batch that a step may be made of; 0 = none.
+  // The smallest micro-batch that divides the samples into an allowed number of micro-batches; 0 =
+  // none.
   static std::int64_t least_micro(std::int64_t samples) {
     for (std::int64_t micro = 1; micro <= samples; ++micro) {
       if (samples % micro == 0 && samples / micro <= most_accumulation) return micro;
@@ -120,8 +128,9 @@ class Fitting {
     return 0;
   }
 
-  // `micro` where the set has a smaller one; 0 = the least. Nothing where a change would change nothing, or the job
-  // is refused for it.
+  // The scenario with a set of changes on `gpus` GPUs. `micro`: the smaller micro-batch, 0 = the
+  // smallest possible. Nothing if a change of the set has no effect, or does not exist for this
+  // job.
   std::optional<Scenario> with(unsigned set, int gpus, std::int64_t micro = 0) const {
     Scenario changed = base_;
     changed.gpus = {gpus};
@@ -149,6 +158,7 @@ class Fitting {
     return changed;
   }
 
+  // Whether this mode of recomputation saves more than the present one.
   bool recomputes_more(Recompute recompute) const {
     bool some = false, block = false;
     for (const Layer& layer : point_.job.step->layers) {
@@ -160,8 +170,8 @@ class Fitting {
     return !some || (recompute == Recompute::blocks && now != Recompute::blocks);
   }
 
-  // Shards the rest of the state. False when all of it is sharded, or the scenario asks for what shards do
-  // not go with.
+  // Changes the entry to FSDP with full sharding. False if the state is sharded already, or
+  // precision or optimizer exclude shards.
   bool shard_all(Scenario& scenario) const {
     StrategyOptions& options = scenario.strategies.front().options;
     const auto* fsdp_options = std::get_if<FsdpOptions>(&options);
@@ -178,6 +188,7 @@ class Fitting {
     return true;
   }
 
+  // Whether the job fits; also false if it is refused.
   bool fits(const Scenario& scenario) {
     try {
       return lockstep::fits(memory_of(expand(scenario, inputs_, workloads_, scales_)).front());
@@ -186,7 +197,7 @@ class Fitting {
     }
   }
 
-  // The sets of changes that there are, smallest first.
+  // All sets of changes that exist on `gpus` GPUs, smallest first.
   std::vector<unsigned> sets_on(int gpus) const {
     std::vector<unsigned> sets;
     for (unsigned set = 0; set < all_changes; ++set) {
@@ -198,7 +209,8 @@ class Fitting {
     return sets;
   }
 
-  // Everything that saves memory on the device, with and without what takes some of the host.
+  // Quick test before the search: the largest set, and the largest set without offload (which takes
+  // memory of the host). If neither fits, no set does.
   bool any_fits(const std::vector<unsigned>& sets, int gpus) {
     const auto largest = [&](unsigned without) {
       unsigned best = 0;
@@ -214,6 +226,8 @@ class Fitting {
     return false;
   }
 
+  // The scenario with this set if it fits. With a smaller micro-batch, the largest one that fits is
+  // found by bisection over the divisors of the samples.
   std::optional<Scenario> fitting_with(unsigned set, int gpus) {
     if (!(set & smaller_micro)) {
       std::optional<Scenario> changed = with(set, gpus);
@@ -224,7 +238,9 @@ class Fitting {
       const std::optional<Scenario> changed = with(set, gpus, micro);
       return changed && fits(*changed);
     };
-    std::vector<std::int64_t> micros;  // that divide the batch into fewer samples than it has now
+    // Candidates: divisors smaller than the present micro-batch; on another GPU count also equal to
+    // it.
+    std::vector<std::int64_t> micros;
     for (std::int64_t micro = 1; micro <= std::min(samples, point_.micro_batch); ++micro) {
       const bool fewer = micro < point_.micro_batch || gpus != point_.job.mesh.gpus();
       if (samples % micro == 0 && samples / micro <= most_accumulation && fewer) {
@@ -236,6 +252,7 @@ class Fitting {
     return with(set, gpus, *(too_large - 1));
   }
 
+  // The changes of a set, in words.
   std::vector<std::string> words(unsigned set, const Scenario& changed) const {
     std::vector<std::string> list;
     const int gpus = changed.gpus.front();
@@ -262,6 +279,7 @@ class Fitting {
     return list;
   }
 
+  // Simulates the changed job. Nothing if it fails or does not fit after all.
   std::optional<FittingJob> predicted(const Scenario& scenario, std::vector<std::string> changes) {
     Predicted made = predict_each(scenario, expand(scenario, inputs_, workloads_, scales_));
     if (made.predictions.empty() || made.predictions.front().out_of_memory) return std::nullopt;

@@ -1,4 +1,5 @@
-// Prices exchanges on the network by the collectives' own costs, and bubbles by their closed form.
+// Remarks about meshes (declared in advice.hpp): choices that cost much, with their price.
+// Exchanges are priced by the costs of collectives, the bubble of a pipeline by its closed form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace lockstep {
 
 namespace {
 
-// Seconds that the tensor-parallel exchanges of one step take, one after the other.
+// Seconds of the tensor-parallel exchanges of one optimizer step on a mean stage, one after the
+// other.
 double tensor_seconds(const Job& job) {
   double seconds = 0;
   for (const Layer& layer : job.step->layers) {
@@ -24,6 +26,7 @@ double tensor_seconds(const Job& job) {
   return seconds * job.accumulation / job.mesh.pipeline;
 }
 
+// Tokens of each slice.
 std::vector<std::int64_t> lengths_of(const std::vector<PricedStep>& slices) {
   std::vector<std::int64_t> lengths;
   for (const PricedStep& slice : slices) {
@@ -64,6 +67,8 @@ std::vector<std::string> mesh_remarks(const std::vector<Point>& points) {
     const PipelineShape shape = pipeline_shape(job);
     if (mesh.pipeline > 1 && shape.micro_batches < shape.stages) {
       const char* pieces = shape.slices > 1 ? "token slices" : "micro-batches";
+      // Bubble of equal stages: (p - 1) / (m v + p - 1) of the step, with p stages, m micro-batches
+      // and v chunks per stage.
       const double rounds = static_cast<double>(shape.micro_batches) * shape.chunks;
       add(fmt::format(
           "{} on {} GPUs: {} {} do not fill {} stages: with equal stages, {:.0f} % of the step is "

@@ -1,4 +1,5 @@
-// The summaries of a validation as OpenMetrics text.
+// Writes the summaries of a validation as OpenMetrics 1.0 text (declared in validate.hpp). A
+// nightly run publishes it, so that a dashboard shows how errors develop.
 #include <fmt/format.h>
 
 #include "questions/validate.hpp"
@@ -7,6 +8,7 @@ namespace lockstep {
 
 namespace {
 
+// A label value with backslash, quote and newline escaped, as OpenMetrics demands.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -20,7 +22,8 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// Labels of a group; the names of parts and of calibration rows are for tables.
+// The labels of a group. Prefixes and suffixes that only make sense in a table become part of the
+// name or the label used_for.
 std::string labels(const std::string& group) {
   const std::string calibration = " (calibration)", part = "  of these";
   std::string name = group;
@@ -31,7 +34,7 @@ std::string labels(const std::string& group) {
                      calibrates ? "calibration" : "test");
 }
 
-// Nothing without samples.
+// A metric family with its head lines; "" without samples.
 std::string family(const std::string& name, const char* unit, const char* help,
                    const std::string& samples) {
   if (samples.empty()) return "";

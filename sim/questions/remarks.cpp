@@ -1,6 +1,6 @@
-// Which option does something is known to what reads it: every condition here has
-// its counterpart there, and strategies answer for their own. tests/questions/options_test.cpp tries
-// all of them.
+// Remarks about a scenario (declared in advice.hpp): options without effect, missing units of the
+// device, gaps of the profile. Every condition here mirrors the code that reads the option.
+// Strategies report their own options. A test tries all options: tests/questions/options_test.cpp.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,11 +14,13 @@ namespace lockstep {
 
 namespace {
 
+// An option without effect in one point.
 struct Idle : IdleOption {
   bool of_entry;  // an option of the strategy's entry, not of the scenario
 };
 
-// Whether the layout of images matters, by the precision of compute.
+// Whether the memory layout of images changes any cost, by the precision of compute. Points with
+// equal precision share the answer.
 using LayoutAnswers = std::map<Precision, bool>;
 
 bool in_low_precision(const Layer& layer) {
@@ -27,8 +29,8 @@ bool in_low_precision(const Layer& layer) {
   });
 }
 
-// The options of one point that are not at their defaults and do nothing there; `job` is its job
-// with the step.
+// Finds the options of one point that are not at their defaults and change nothing. `job` is the
+// point's job, with its step.
 class PointOptions {
  public:
   PointOptions(const Scenario& scenario, const Point& point, const Job& job, LayoutAnswers& layouts)
@@ -47,6 +49,8 @@ class PointOptions {
   }
 
  private:
+  // Adds options without effect. An option that only changes learning counts as used if the
+  // scenario asks for convergence.
   void take(const std::vector<IdleOption>& options, bool of_entry) {
     for (const IdleOption& option : options) {
       if (!option.learnt || !scenario_.convergence) list_.push_back({option, of_entry});
@@ -74,10 +78,11 @@ class PointOptions {
   std::vector<Idle> list_;
 };
 
-// Whether the same step with its images the other way round costs something else.
+// Whether the same step costs anything else with contiguous images: builds the other step and
+// compares costs, workspaces and saved tensors layer by layer.
 bool PointOptions::layout_matters() const {
   const auto convolves = [](const Layer& layer) { return layer.kind == "conv"; };
-  if (on_cpu() && any_layer(convolves)) return true;  // oneDNN's workspaces
+  if (on_cpu() && any_layer(convolves)) return true;  // oneDNN's workspaces differ
   StepOptions contiguous = point_.step_options;
   contiguous.channels_last = false;
   TrainingStep other = build_step(*point_.model, contiguous);
@@ -97,6 +102,7 @@ bool PointOptions::layout_matters() const {
   return false;
 }
 
+// Activation checkpointing and its mode.
 void PointOptions::checkpointing() {
   const bool on = point_.step_options.activation_checkpointing;
   const Recompute what = point_.step_options.recompute;
@@ -110,6 +116,7 @@ void PointOptions::checkpointing() {
                    step_.model + " has neither fused attention nor matrix products in its blocks");
 }
 
+// Attention, compilation, CUDA graphs, low precision, memory format.
 void PointOptions::model() {
   const bool attends = any_layer([](const Layer& layer) { return layer.is_attention; });
   const bool plain = scenario_.attention == AttentionKind::plain;
@@ -135,6 +142,7 @@ void PointOptions::model() {
                                                   enum_name(point_.precision), step_.model));
 }
 
+// The optimizer's fields, and the framework's share of its updates.
 void PointOptions::optimizer() {
   const OptimizerSpec& o = scenario_.optimizer;
   const bool fused = o.implementation == OptimizerImplementation::fused;
@@ -156,6 +164,7 @@ void PointOptions::optimizer() {
                    "the host's cores update the parameters, and there it costs as much as foreach");
 }
 
+// Price, network, data loading, stragglers, failures, dispatch of the framework, interference.
 void PointOptions::surroundings() {
   const DatasetSpec& data = scenario_.dataset;
   options_.idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
@@ -196,7 +205,7 @@ void PointOptions::surroundings() {
                    "one GPU sends nothing");
 }
 
-// Prices are of nodes, divided by their GPUs.
+// Notes GPU counts that use only part of a node: prices are per node, divided by its GPUs.
 void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& points,
                          std::vector<std::string>& sentences) {
   const DatasetSpec& data = scenario.dataset;
@@ -217,7 +226,7 @@ void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& poi
                   fmt::join(counts, ", "), counts == std::vector{1} ? "" : "s", node));
 }
 
-// PyTorch trains in a precision that the device has no units for: it ignores the switch for TF32
+// Notes a precision without units on the device. PyTorch ignores the switch for TF32 there
 // (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
 void note_missing_units(Precision precision, const Device& device,
                         std::vector<std::string>& sentences) {
@@ -237,6 +246,7 @@ void note_missing_units(Precision precision, const Device& device,
   }
 }
 
+// As above, for every precision and device of the points.
 void note_missing_units(const std::vector<Point>& points, std::vector<std::string>& sentences) {
   std::set<Precision> precisions_seen;
   for (const Point& point : points) precisions_seen.insert(point.precision);
@@ -254,9 +264,12 @@ void note_missing_units(const std::vector<Point>& points, std::vector<std::strin
 
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points) {
   std::vector<std::string> sentences;
-  if (points.empty()) return sentences;  // none could be predicted
+  if (points.empty()) return sentences;  // no point could be predicted
   if (scenario.profile.empty()) note_missing_units(points, sentences);
-  std::set<const TrainingStep*> precisions_seen;  // of the profile
+  // Steps that the profile was already asked about; of_entry counts the points of each entry.
+  std::set<const TrainingStep*> precisions_seen;
+  // First remarks about the hardware and the profile, then about prices and meshes, then idle
+  // options.
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);
   for (const Point& point : points) {
     ++of_entry[point.entry];
@@ -268,6 +281,8 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   }
   note_parts_of_nodes(scenario, points, sentences);
   for (std::string& remark : mesh_remarks(points)) sentences.push_back(std::move(remark));
+  // An option without effect: the number of points in which that is so, and the number of points in
+  // which it must be so to be reported (all points of the entry or the scenario).
   struct Occurrence {
     std::string name, verdict;
     std::size_t points, needed;
@@ -288,6 +303,7 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
       }
     }
   }
+  // An option that has an effect in any point is not mentioned.
   for (const Occurrence& occurrence : seen) {
     if (occurrence.points >= occurrence.needed)
       sentences.push_back(occurrence.name + " " + occurrence.verdict);

@@ -1,4 +1,6 @@
-// Plays the nodes of Chakra files again: each waits for those that it depends on.
+// A list scheduler for the nodes of Chakra traces: a priority queue by the time at which a node
+// becomes ready, one clock for the device and one for the host. Communication has no clock: it
+// never waits for other communication.
 #include "questions/replay.hpp"
 
 #include <fmt/format.h>
@@ -15,13 +17,14 @@ namespace lockstep {
 namespace {
 
 using Type = ChakraNode::Type;
+// Start and end of an interval, in seconds.
 using Span = std::pair<double, double>;
 
 bool is_communication(const ChakraNode& node) {
   return node.type == Type::collective || node.type == Type::send || node.type == Type::receive;
 }
 
-// Disjoint and ascending.
+// The union of intervals, as disjoint intervals in ascending order.
 std::vector<Span> united(std::vector<Span> intervals) {
   std::sort(intervals.begin(), intervals.end());
   std::vector<Span> result;
@@ -40,7 +43,8 @@ double length(const std::vector<Span>& intervals) {
   return all;
 }
 
-// Waiting for others, or ready at a time; the lower id first of what is ready together.
+// A node whose dependencies have ended at `time`. Among nodes that become ready together, the first
+// of the file runs first.
 struct Ready {
   double time = 0;
   std::size_t node = 0;
@@ -57,7 +61,8 @@ std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& 
   const auto& names = EnumNames<Collective>::names;
   for (ChakraNode& node : nodes) {
     const auto known = std::find(names.begin(), names.end(), node.collective);
-    if (node.type != Type::collective || known == names.end()) continue;  // a barrier
+    // A barrier has no bytes and keeps its time.
+    if (node.type != Type::collective || known == names.end()) continue;
     node.seconds =
         collective_cost(machine, group, static_cast<Collective>(known - names.begin()), node.bytes)
             .seconds();
@@ -66,6 +71,7 @@ std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& 
 }
 
 Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
+  // Resolve ids, count the dependencies of each node, and start with the nodes that have none.
   std::map<std::uint64_t, std::size_t> places;
   for (std::size_t i = 0; i < nodes.size(); ++i) places[nodes[i].id] = i;
   std::vector<std::vector<std::size_t>> following(nodes.size());
@@ -85,8 +91,11 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
   Replay result;
   std::vector<double> ready_at(nodes.size());
   std::vector<Span> computing, sending;
+  // Times at which device and host end their last node.
   double device_free = 0, host_free = 0;
   std::size_t done = 0;
+  // Take the node that is ready first; start it when its device or host is free; make the nodes
+  // that waited for its end ready.
   for (; !ready.empty(); ++done) {
     const auto [time, i] = ready.top();
     ready.pop();
@@ -112,6 +121,7 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
       if (--waits_for[next] == 0) ready.push({ready_at[next], next});
     }
   }
+  // Nodes are left although none is ready: their dependencies form a circle.
   if (done < nodes.size()) {
     const auto stuck = std::find_if(waits_for.begin(), waits_for.end(),
                                     [](std::size_t count) { return count > 0; });
@@ -119,6 +129,7 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
     throw file_error(file, fmt::format("node {} '{}'", node.id, node.name),
                      "its dependencies go in a circle");
   }
+  // Communication that nothing hides: time with either of the two, less the time with computation.
   std::vector<Span> both = computing;
   both.insert(both.end(), sending.begin(), sending.end());
   result.alone = length(united(std::move(both))) - length(united(std::move(computing)));

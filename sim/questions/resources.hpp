@@ -1,5 +1,5 @@
-// Properties of hardware that a question varies one at a time: `explain` to show what a prediction
-// is sensitive to, advice to find what would help.
+// Hardware properties that a question varies one at a time. `explain` varies them to show the
+// sensitivity of a prediction, advice to find better hardware.
 #pragma once
 
 #include <array>
@@ -10,13 +10,14 @@
 
 namespace lockstep {
 
+// One property and how to change it.
 struct Resource {
-  const char* name;   // "memory bandwidth"
-  Limit limit;        // what suggests to improve it
-  const char* link;   // the class of links that must carry something; "" = none
-  const char* words;  // that name a better one; "" = nobody can buy or set it
-  bool rate;          // more of it is better; a time is better when it is shorter
-  void (*scale)(Machine&, Framework&, double factor);
+  const char* name;   // in `explain`, such as "memory bandwidth"
+  Limit limit;        // the bottleneck that suggests to improve it
+  const char* link;   // class of links that must carry traffic; "" = any
+  const char* words;  // name of a better one; "" = nobody can buy or set it
+  bool rate;          // true: more is better; false: a time, shorter is better
+  void (*scale)(Machine&, Framework&, double factor);  // multiplies the property by `factor`
 };
 
 inline constexpr std::array resources{
@@ -61,7 +62,7 @@ inline constexpr std::array resources{
              [](Machine& m, Framework&, double factor) { m.host.message_seconds *= factor; }},
 };
 
-// How far a resource is varied.
+// Factor by which a resource is varied.
 inline constexpr double more_of_a_resource = 1.1;
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Expands, simulates, summarises and advises.
+// Assembles the record of a scenario: expand, simulate, summarise, advise. Figures that compare
+// points with each other (scaling efficiency) and warnings about the whole scenario are added here.
 #include "questions/run.hpp"
 
 #include <fmt/format.h>
@@ -20,11 +21,12 @@ namespace lockstep {
 
 namespace {
 
-// What fits is searched: not for every one of a thousand points.
+// Number of points that get suggestions for a job that fits. Each needs a search, which would take
+// long in a scenario with a thousand points.
 constexpr std::size_t most_suggested_points = 16;
 
-// The factors of an anchor are bounded, and a data loader's rate is not scaled: a row may be out of
-// reach, and rows may contradict each other.
+// Warns of each anchor that its own point does not meet. An anchor may be out of reach: factors are
+// bounded, a data loader's rate has no factor, and two rows may contradict each other.
 void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& points,
                             const std::vector<StrategyResult>& results, ResultRecord& record) {
   for (const auto& row : scenario.anchor) {
@@ -43,6 +45,8 @@ void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& 
   }
 }
 
+// Warns of asynchronous workers that finish very different numbers of steps: the data of the slow
+// ones hardly contributes to training.
 void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
   const std::string uneven = uneven_workers(*p.worker_steps);
   if (uneven.empty()) return;
@@ -65,6 +69,7 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   record.file = scenario.file;
   record.model = scenario.model;
   if (!points.empty()) {
+    // All points share model and input, so the first one describes them.
     const TrainingStep& step = *points.front().job.step;
     record.parameters = points.front().parameters;
     if (step.tokens > 0) {
@@ -82,6 +87,7 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
                                     : fmt::to_string(fmt::join(scenario.recipe_set, ", ")));
   }
   record.seed = static_cast<std::uint64_t>(scenario.simulation.seed);
+  // Warnings: the anchors' factors, then options without effect and other remarks.
   for (std::size_t e = 0; e < scales.size(); ++e) {
     record.warnings.push_back(fmt::format(
         "{} is anchored: device time x {:.3f}, host time x {:.3f}, communication x {:.3f}",
@@ -90,8 +96,10 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
   for (std::string& remark : remarks(scenario, points)) {
     record.warnings.push_back(std::move(remark));
   }
+  // Suggestions for points that do not fit, and the base of the scaling efficiency.
   std::size_t misfits = 0;
-  std::map<std::size_t, double> base_rate;  // samples/s per GPU at the entry's smallest GPU count
+  // Samples per second and GPU at the smallest GPU count of each entry.
+  std::map<std::size_t, double> base_rate;
   std::map<std::size_t, int> base_gpus;
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction& p = predicted.predictions[i];
@@ -107,6 +115,8 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
     }
     if (p.worker_steps) warn_of_uneven_workers(p, record);
   }
+  // The base of an entry is known only after all its points: efficiencies follow in a loop of their
+  // own.
   record.predictions = std::move(predicted.predictions);
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction& p = record.predictions[i];

@@ -1,4 +1,5 @@
-// The record of a whole scenario (`run`), and its part of the report.
+// The question of `run`: the predictions of a whole scenario, and its chapter of the report. Other
+// verbs (`compare`, `serve`, `report`) start from the same record.
 #pragma once
 
 #include "points/simulate.hpp"
@@ -8,11 +9,14 @@
 
 namespace lockstep {
 
-// The whole record: expand (with the anchors' scale, if the scenario has anchors), simulate,
-// summarise, suggest what fits where something does not.
+// Predicts all points of the scenario: expands it (with the factors of its anchors), simulates and
+// summarises, then adds advice, remarks, and suggestions for points that do not fit into memory. A
+// point that fails becomes an entry of record.failures. Throws ConfigError for errors of the input.
 ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options = {});
 
-// Throws ConfigError when the scenario's file cannot be read again.
+// Adds to a record the parts that only the report shows: the text of the scenario's file, measured
+// rows, memory curves and the timeline of a step. Simulates the largest point of each strategy once
+// more. Throws ConfigError if the scenario's file cannot be read.
 ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
                              const RunOptions& options = {});
 

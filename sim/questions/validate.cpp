@@ -1,4 +1,5 @@
-// Runs scenarios with measured rows, and tabulates their errors.
+// Predicts the measured rows of scenarios and tabulates the errors. Two baselines set the bar for a
+// prediction: perfect scaling from the smallest measured GPU count, and a fixed MFU.
 #include "questions/validate.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ namespace lockstep {
 
 namespace {
 
-// What the two baselines need of one measured time.
+// A measured step time, as the baselines need it.
 struct MeasuredTime {
   std::size_t row;  // index into the validation rows
   std::size_t entry;
@@ -29,8 +30,8 @@ struct MeasuredTime {
   double step_seconds;
 };
 
-// Perfect scaling: every GPU keeps the rate it has at the smallest measured GPU count of its
-// strategy.
+// Baseline: every GPU keeps the samples per second that it has at the strategy's smallest measured
+// GPU count.
 void add_perfect_scaling(const std::vector<MeasuredTime>& times, std::vector<ValidationRow>& rows) {
   std::map<std::size_t, const MeasuredTime*> base;
   for (const auto& time : times) {
@@ -51,11 +52,13 @@ std::string signed_percent(double fraction) {
   return fmt::format("{:+.1f} %", 100 * fraction);
 }
 
+// A figure in its unit; "fits" as yes or no.
 std::string value_text(const ValidationRow& row, double value) {
   if (row.quantity == "fits") return value > 0 ? "yes" : "no";
   return human(value, row.quantity == "step_s" ? Dimension::seconds : Dimension::bytes, 4);
 }
 
+// Statistics over the absolute errors of `rows`, and of the baselines where they exist.
 ErrorSummary summary_of(const std::string& group, const std::vector<const ValidationRow*>& rows) {
   ErrorSummary summary;
   summary.group = group;
@@ -103,6 +106,7 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
   std::vector<ValidationRow> rows;
   std::vector<MeasuredTime> times;
   const auto scales = anchor_scales(scenario, options);
+  // Each row is expanded alone, so that a GPU count that only `measured:` names works, too.
   std::vector<Point> points;
   std::vector<std::size_t> entries;
   for (const auto& measured : scenario.measured) {
@@ -127,9 +131,11 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
     row.source = measured.source;
     row.fits = !prediction.out_of_memory;
     row.calibration = measured.calibration;
+    // A row at an anchored point is no test.
     for (const auto& anchor : scenario.anchor) {
       row.calibration |= entry_of(scenario, anchor) == entries[i] && anchor.gpus == measured.gpus;
     }
+    // One row for each figure that the measurement gives: step time, memory, whether it fits.
     const double seconds = measured_step_seconds(scenario, points[i], measured);
     if (seconds > 0) {
       ValidationRow time = row;
@@ -138,6 +144,7 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
       time.measured = seconds;
       time.interval = prediction.step_interval;
       time.step_error = prediction.step_error;
+      // Baseline: model FLOPs at a fixed share of the device's peak.
       const double peak = peak_flops(points[i].job.machine.device, math_mode(points[i].precision));
       time.fixed_utilisation = points[i].model_flops / (baseline_utilisation * peak);
       times.push_back({rows.size(), entries[i], measured.gpus, points[i].global_batch, seconds});
@@ -163,9 +170,10 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
 }
 
 std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all) {
-  std::vector<ValidationRow> rows;  // with an error in per cent
+  std::vector<ValidationRow> rows;
   std::copy_if(all.begin(), all.end(), std::back_inserter(rows),
                [](const ValidationRow& row) { return row.quantity != "fits"; });
+  // Names of the groups in order of first appearance.
   std::vector<std::string> groups;
   for (const auto& row : rows) {
     const std::string group = row.group + (row.calibration ? " (calibration)" : "");
@@ -184,6 +192,7 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all
     if (!row.calibration) tests.push_back(&row);
   }
   if (!tests.empty()) summaries.push_back(summary_of("all tests of prediction", tests));
+  // Adds a part of all tests, unless it is empty or everything.
   const auto add_part = [&](const char* group, auto belongs) {
     std::vector<const ValidationRow*> part;
     std::copy_if(tests.begin(), tests.end(), std::back_inserter(part), belongs);

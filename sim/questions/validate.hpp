@@ -1,4 +1,5 @@
-// Compares predictions with the `measured:` rows of scenarios, and with two simple baselines.
+// Validation: predictions beside the `measured:` rows of scenarios, with two simple baselines.
+// `validate` prints the errors; docs and nightly runs use the summaries.
 #pragma once
 
 #include <optional>
@@ -11,52 +12,59 @@
 
 namespace lockstep {
 
+// One measured figure and its prediction.
 struct ValidationRow {
-  std::string group;     // scenario file's folder, "ovi2026"
-  std::string scenario;  // scenario file's stem
+  std::string group;     // folder of the scenario's file, such as "ovi2026"
+  std::string scenario;  // name of the scenario's file, without .yaml
   std::string strategy;
   int gpus = 1, gpus_per_node = 1;
-  std::string quantity;  // "step_s", "allocated_bytes", "fits" (1 or 0)
+  std::string quantity;  // "step_s", "allocated_bytes" or "fits" (1 or 0)
   double predicted = 0, measured = 0;
-  Interval interval;                        // of the prediction; low = high = 0 where none is given
-  StepError step_error;                     // what the interval is made of
-  std::optional<double> perfect_scaling;    // baseline; none at the smallest GPU count itself
-  std::optional<double> fixed_utilisation;  // baseline; times only
-  bool calibration =
-      false;         // the row took part in a fit, or anchors its scenario: no test of prediction
-  bool fits = true;  // predicted to fit (what was measured did fit)
+  Interval interval;     // of the prediction; low = high = 0 without one
+  StepError step_error;  // the parts of the interval
+  // Step seconds by the baselines; absent at the smallest GPU count, and for figures other than
+  // time.
+  std::optional<double> perfect_scaling;
+  std::optional<double> fixed_utilisation;
+  // The row took part in a fit or anchors its scenario: it is no test of prediction.
+  bool calibration = false;
+  // Predicted to fit into memory; the measured job did fit.
+  bool fits = true;
   std::string source;
 };
 
 double relative_error(double predicted, double measured);  // predicted / measured - 1
-double error_of(const ValidationRow& row);                 // the same; of "fits" 0 or 1
+double error_of(const ValidationRow& row);  // relative error; for "fits" 0 = right, 1 = wrong
 
+// Errors of a group of rows.
 struct ErrorSummary {
   std::string group;
   std::size_t rows = 0;
-  double median = 0, mean = 0, p90 = 0, worst = 0;  // of |relative error|
+  double median = 0, mean = 0, p90 = 0, worst = 0;  // of the absolute relative error
+  // Mean absolute relative errors of the baselines; absent without such rows.
   std::optional<double> perfect_scaling_mean;
   std::optional<double> fixed_utilisation_mean;
-  double inside = 0;              // fraction of measurements inside the prediction's 90 % interval
+  double inside = 0;              // share of rows inside their 90 % interval
   std::size_t with_interval = 0;  // rows whose prediction has an interval
 };
 
-// Model FLOPs over peak that the fixed-utilisation baseline assumes for every run. 40 % is the
-// usual rule of thumb for large transformers (the MFU most reports of well-tuned A100 training
-// state).
+// MFU that the fixed-utilisation baseline assumes for every run. 40 % is the usual rule of thumb
+// for large transformers: most reports of well-tuned training on A100 state about this MFU.
 inline constexpr double baseline_utilisation = 0.40;
 
+// Predicts every measured row of the scenario and returns one row per measured figure. Throws
+// ConfigError for errors of the input, std::runtime_error if a simulation fails.
 std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const RunOptions& options);
 
-// One summary per group (in order of first appearance), then "all", over the rows that are no
-// calibration, and its parts by number of nodes; groups of calibration rows only are summarised with " (calibration)" appended.
+// One summary per group in order of first appearance; rows of calibration form groups of their own,
+// with " (calibration)" after the name. Then a summary of all tests of prediction, and its parts by
+// one GPU, one node and several nodes. "fits" rows have no relative error and are left out.
 std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows);
 
 Table validation_table(const std::vector<ValidationRow>& rows);
 Table summary_table(const std::vector<ErrorSummary>& summaries);
-// OpenMetrics 1.0 text, for a dashboard that scrapes a nightly run: a gauge for each figure of a
-// summary, by group. Errors and coverage are fractions; coverage only where predictions have an
-// interval.
+// OpenMetrics 1.0 text for a dashboard: a gauge for each figure of a summary, by group. Errors and
+// coverage are fractions; coverage is given only for groups with intervals.
 std::string validation_openmetrics(const std::vector<ErrorSummary>& summaries);
 std::string validation_json(const std::vector<ValidationRow>& rows,
                             const std::vector<ErrorSummary>& summaries);

@@ -1,4 +1,5 @@
-// Joins the answers of alternatives into one table, sorted as asked.
+// Joins the answers of alternatives into one table, sorted as asked. Sentences that several rows
+// share are printed once, after the numbers of their rows.
 #include "results/alternatives.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr double none = std::numeric_limits<double>::infinity();
+constexpr double none = std::numeric_limits<double>::infinity();  // no value: after all others
 
 // The key of a ranking. Whole runs and single samples do not compare, so the time is that
 // of a run only where all have one.
@@ -48,6 +49,7 @@ double rank_of(const Prediction& p, const Ranking& ranking) {
   return 0;
 }
 
+// The order of two predictions: rows that fit come first, then by the key.
 bool before(const Prediction& a, const Prediction& b, const Ranking& ranking) {
   if (a.out_of_memory.has_value() != b.out_of_memory.has_value()) return !a.out_of_memory;
   return rank_of(a, ranking) < rank_of(b, ranking);
@@ -58,7 +60,8 @@ const Prediction& prediction_of(const AlternativesRecord& record, const Alternat
       .record.predictions[static_cast<std::size_t>(row.prediction)];
 }
 
-// All predictions together determine the summary's columns, and the columns that it leaves out.
+// A record with the predictions of all alternatives, in table order: the summary chooses its
+// columns by looking at all points together.
 ResultRecord joined(const AlternativesRecord& record) {
   ResultRecord all;
   all.predictions = rows_of(record);
@@ -102,7 +105,8 @@ std::string rows_text(const std::vector<std::size_t>& rows) {
   return fmt::format("row{} {}", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "));
 }
 
-// "" where nothing was trained.
+// Accuracy table and the points that reach the target first and most cheaply; "" if nothing was
+// trained.
 std::string accuracies(const AlternativesRecord& record, const ResultRecord& all) {
   const Table trained = accuracy_table(all);
   if (trained.empty()) return "";
@@ -114,6 +118,8 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
       std::any_of(all.predictions.begin(), all.predictions.end(),
                   [](const auto& p) { return p.accuracy && p.accuracy->target; });
   if (!has_target) return out;
+  // One line about the best row by `spent`, with the rows whose intervals overlap; false if there
+  // is none.
   const auto tell = [&](const char* title, const SpentToTarget& spent,
                         std::string (*text)(const Accuracy&)) {
     const auto least = least_to_target(all.predictions, spent);
@@ -137,6 +143,7 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
   return out;
 }
 
+// A line about the best row for a key; "" = no row has a value.
 std::string best_text(const ResultRecord& all, SortKey key, const char* title) {
   const std::optional<std::size_t> best = best_of(all.predictions, key);
   if (!best) return "";
@@ -150,7 +157,8 @@ std::string best_text(const ResultRecord& all, SortKey key, const char* title) {
                      : fmt::format(", {} samples/s\n", rate_text(p.samples_per_second)));
 }
 
-// "compute: 89 % of the step ...; a faster GPU would help" without its figures, which differ.
+// The bottleneck without the figures in its middle, which differ between rows: "compute: 89 % of
+// the step ...; a faster GPU would help" becomes "compute; a faster GPU would help".
 std::string limit_of(const std::string& bottleneck) {
   const std::size_t colon = bottleneck.find(':'), advice = bottleneck.rfind(';');
   if (colon == std::string::npos || advice == std::string::npos || advice < colon)
@@ -158,9 +166,10 @@ std::string limit_of(const std::string& bottleneck) {
   return bottleneck.substr(0, colon) + bottleneck.substr(advice);
 }
 
-// Each sentence once, after the rows it is about: "rows 1-3, 5".
+// Bottlenecks, suggestions and notes, each sentence once, after its rows: "rows 1-3, 5: ...".
 std::string grouped(const ResultRecord& all) {
   std::vector<std::pair<std::string, std::vector<std::size_t>>> sentences;
+  // Adds a row to a sentence, which keeps its first place.
   const auto add = [&](const std::string& sentence, std::size_t row) {
     auto known = std::find_if(sentences.begin(), sentences.end(),
                               [&](const auto& other) { return other.first == sentence; });

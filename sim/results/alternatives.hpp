@@ -11,6 +11,7 @@
 
 namespace lockstep {
 
+// A field and its value in one alternative.
 struct Chosen {
   std::string field;  // "platform", "batch.per_gpu"; "scenario" where several files are asked
   std::string value;
@@ -26,6 +27,7 @@ struct AlternativeRow {
   int alternative = 0, prediction = 0;
 };
 
+// The answers of all alternatives of a question. REQUIRES: at least one alternative.
 struct AlternativesRecord {
   std::vector<AlternativeResult> alternatives;
   std::vector<AlternativeRow> order;  // of all predictions, as the table has them
@@ -37,6 +39,7 @@ struct RefusedAlternative {
   std::string reason;
 };
 
+// Orders of the table; `none` = as written.
 enum class SortKey { none, time, cost, memory, energy, throughput };
 
 // Rows without a value for the key (no price, no energy) follow rows with one. Rows that do not fit
@@ -47,8 +50,8 @@ void sort_predictions(ResultRecord& record, SortKey key);
 
 // The predictions of all alternatives, in the order of the table.
 std::vector<Prediction> rows_of(const AlternativesRecord& record);
-// Whether all are whole runs, which compare by their time; otherwise compare by the time of one
-// sample.
+// Whether every prediction knows the time of its whole run. Predictions then compare by this time,
+// otherwise by the time of one sample.
 bool whole_runs(const std::vector<Prediction>& predictions);
 // The best prediction that fits into memory and has a value for the key.
 std::optional<std::size_t> best_of(const std::vector<Prediction>& predictions, SortKey key);

@@ -34,6 +34,7 @@ inline std::string bytes_text(double value) {
 inline std::string gpus_text(int gpus) {
   return fmt::format("{} GPU{}", gpus, gpus == 1 ? "" : "s");
 }
+// A fraction in percent, with one decimal.
 inline std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
 }
@@ -41,6 +42,7 @@ inline std::string percent(double fraction) {
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }
+// Three digits, in MWh from 1000 kWh on.
 inline std::string energy_text(double kilowatt_hours) {
   return kilowatt_hours < 1000 ? fmt::format("{:.3g} kWh", kilowatt_hours)
                                : fmt::format("{:.3g} MWh", kilowatt_hours / 1000);
@@ -61,9 +63,11 @@ inline std::string with_separators(std::string text) {
 inline std::string dollars_text(double dollars) {
   return with_separators(human(dollars, Dimension::dollars));
 }
+// "-" for no price.
 inline std::string dollars_or_dash(double dollars) {
   return dollars > 0 ? dollars_text(dollars) : "-";
 }
+// Whole numbers with separators from 100 on, three digits below.
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? with_separators(fmt::format("{:.0f}", per_second))
                            : fmt::format("{:.3g}", per_second);

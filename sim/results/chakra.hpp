@@ -11,6 +11,7 @@
 
 namespace lockstep {
 
+// One node of a trace. Type has the numbers of et_def.proto.
 struct ChakraNode {
   enum class Type {
     metadata = 1,
@@ -25,18 +26,18 @@ struct ChakraNode {
   std::string name;
   Type type = Type::compute;
   std::vector<std::uint64_t> after;  // control and data dependencies, ids
-  double start = 0, seconds = 0;
-  bool on_host = false;
-  std::string collective;  // "all_reduce"; of collectives only
-  double bytes = 0;        // of communication
+  double start = 0, seconds = 0;     // start since the begin of the trace, and duration
+  bool on_host = false;              // a CPU operation
+  std::string collective;            // "all_reduce"; collectives only
+  double bytes = 0;                  // of communication nodes
 };
 
-// Chakra counts whole microseconds. Exact times are also stored as attributes of doubles, so that
-// read_chakra() restores them.
+// Serializes the nodes. Chakra stores whole microseconds; exact times are stored, too, as
+// attributes of type double, so that read_chakra() restores them.
 std::string chakra_bytes(const std::vector<ChakraNode>& nodes);
 
-// In the file's order. Throws ConfigError: no such trace, a collective that is not known, two nodes
-// of one id.
+// Reads a file's nodes in their order. `file` is the name in messages. Throws ConfigError for a
+// file that is no trace, an unknown collective, or two nodes with equal ids.
 std::vector<ChakraNode> read_chakra(const std::string& file, std::string_view bytes);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 // The columns of a value with declared fields (fields.hpp), in the order of declaration, including
-// fields of parts. Used for CSV and the rows of a sweep.
+// fields of parts. Used for CSV and the rows of a sweep. A field becomes a column if its
+// declaration names one.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,15 +13,18 @@
 
 namespace lockstep {
 
+// One cell with the name of its column.
 struct Cell {
   std::string column;
   std::string text;    // the shortest exact decimal of a number; "" = there is none
   bool words = false;  // text, not a number or a truth value
 };
 
+// A visitor that collects the cells of a value. Every value of a type gives the same columns, so
+// that rows can stand under one header.
 class ColumnCells : public FigureVisitor<ColumnCells> {
  public:
-  // An absent optional part has empty cells.
+  // Absent optional parts give empty cells: the part's columns come from a default value.
   template <class T>
   void visit(const Figure& figure, const T& value) {
     if constexpr (figures::is_optional<T>) {
@@ -48,6 +52,7 @@ class ColumnCells : public FigureVisitor<ColumnCells> {
       describe(*this, value);
     }
   }
+  // A column that is not a field of its own.
   template <class T>
   void column(const char* name, const T& value) {
     cells.push_back({name, fmt::format("{}", value), !std::is_arithmetic_v<T>});

@@ -1,4 +1,5 @@
-// CSV rendering of a record: one row per prediction or run, shortest exact decimal of every number.
+// CSV rendering of records: one row per prediction or run, with the shortest exact decimal of every
+// number. Real runs have the columns of predictions, so that both can be put into one table.
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace lockstep {
 namespace {
 
 template <class T>
+// The cells of a row: columns of the record's head, then the declared columns of the value.
 std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   ColumnCells csv;
   csv.column("scenario", head.scenario);
@@ -25,7 +27,7 @@ std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   return std::move(csv.cells);
 }
 
-// The columns of predictions; figures that a real run does not have are empty cells.
+// A table with the columns of predictions. Figures that a real run lacks become empty cells.
 class Rows {
  public:
   Rows() : table_(columns()) {}
@@ -45,6 +47,7 @@ class Rows {
   std::string csv() const { return table_.csv(); }
 
  private:
+  // The columns of an empty prediction are the columns of all.
   static std::vector<Table::Column> columns() {
     std::vector<Table::Column> columns;
     for (const Cell& cell : cells_of(RecordHead{}, Prediction{})) columns.push_back({cell.column});

@@ -1,7 +1,8 @@
-// ONE declaration per field of a result: its name outside, its column, its meaning. From these come
-// the JSON and CSV renderings, the JSON Schema and its table in the docs, the messages of child
-// processes, and the check that every figure is a number. Like core/fields.hpp, which is for files
-// that people write; figures here are bare numbers in SI units, and their names say the unit.
+// The ONE declaration of each field of a result: its name in output, its CSV column, its meaning.
+// Visitors derive everything else from it: JSON and CSV, the JSON Schema and its table in the docs,
+// the messages of child processes, the check that every figure is a number. core/fields.hpp does
+// the same for files that people write; figures here are plain numbers in SI units, and their names
+// carry the unit.
 //
 //   v.field("samples", r.samples, "Samples of one step.", {.column = "samples"});
 //   v.column("model", r.model);  // of CSV alone
@@ -20,19 +21,21 @@
 
 namespace lockstep {
 
-// Version of the JSON layout; raised when a field changes its meaning or goes away.
+// Version of the JSON layout; must be raised when a field changes its meaning or is removed.
 inline constexpr int result_schema_version = 1;
 
+// Properties of a field.
 struct Figure {
-  const char* name = "";
+  const char* name = "";  // in JSON
   const char* doc = "";
-  const char* column = "";    // of CSV; "" = none
+  const char* column = "";    // in CSV; "" = no column
   double min = 0;             // of numbers, inclusive
-  bool none_at_zero = false;  // 0 says that there is none: the field is left out
-  bool may_be_nan = false;    // null in JSON
+  bool none_at_zero = false;  // 0 means absent: the field is left out
+  bool may_be_nan = false;    // NaN is allowed, and null in JSON
 };
 
-// Base of the visitors of results; they define visit(figure, value).
+// Base class of the visitors of results. A visitor defines visit(figure, value); it may override
+// column(name, value), which only CSV needs.
 template <class Visitor>
 struct FigureVisitor : FieldVisitor<Visitor, Figure> {
   template <class T>
@@ -43,17 +46,20 @@ struct FigureVisitor : FieldVisitor<Visitor, Figure> {
 template <class T, class U>
 concept Either = std::same_as<std::remove_const_t<T>, U>;
 
+// For differences and intervals, which may be negative.
 inline constexpr double no_minimum = -std::numeric_limits<double>::infinity();
 
+// The parts of a step, under the names of step_parts.hpp. Rounding may leave a part slightly below
+// 0; broken_invariant() checks it.
 template <class Visitor, Either<StepSplit> Split>
 void describe(Visitor& v, Split& s) {
   for (const StepPart& part : named_parts) {
     const std::string column = std::string(part.name) + "_s";
-    // Rounding may leave a part slightly below 0: broken_invariant().
     v.field(part.name, s.*part.seconds, part.doc, {.column = column.c_str(), .min = no_minimum});
   }
 }
 
+// Exposed communication by axis, seconds. Rounding may leave a value slightly below 0.
 template <class Visitor, Either<AxisSeconds> Seconds>
 void describe(Visitor& v, Seconds& s) {
   const Figure any{.min = no_minimum};
@@ -64,6 +70,7 @@ void describe(Visitor& v, Seconds& s) {
   v.field("data", s.data, "Gradients, parameters, and copies to and from hosts and drives.", any);
 }
 
+// Relative errors, one sigma each. JSON only: CSV has the interval.
 template <class Visitor, Either<StepError> Error>
 void describe(Visitor& v, Error& e) {
   v.field("work", e.work, "Error of the times of devices and hosts.");
@@ -73,6 +80,7 @@ void describe(Visitor& v, Error& e) {
   v.field("draws", e.draws, "Error of the mean over random draws.");
 }
 
+// Times of a class of ranks.
 template <class Visitor, Either<RankTimes> Times>
 void describe(Visitor& v, Times& t) {
   v.field("rank", t.rank, "First rank of a group of ranks with equal times.");
@@ -87,6 +95,8 @@ void describe(Visitor& v, Times& t) {
           {.min = no_minimum});
 }
 
+// Differences to the simulation without stragglers. A difference may be negative, so it has no
+// minimum.
 template <class Visitor, Either<StragglerCost> Cost>
 void describe(Visitor& v, Cost& c) {
   v.field("step_without_seconds", c.step_without, "The mean step without `stragglers`.",
@@ -100,6 +110,7 @@ void describe(Visitor& v, Cost& c) {
   v.field("ranks", c.ranks, "Parts of a mean step on each rank; equal ranks are one entry.");
 }
 
+// Fields of hosts and drives appear only if something is offloaded.
 template <class Visitor, Either<MemoryUse> Memory>
 void describe(Visitor& v, Memory& m) {
   v.field("allocated_bytes", m.allocated, "Peak of live tensors (max_memory_allocated).",
@@ -126,6 +137,8 @@ void describe(Visitor& v, Memory& m) {
           {.none_at_zero = true});
 }
 
+// Ranks along each axis; their product without `expert` is the number of GPUs, since experts share
+// the GPUs of the other axes.
 template <class Visitor, Either<MeshRecord> M>
 void describe(Visitor& v, M& m) {
   v.field("data", m.data, "Replicas of the model.", {.min = 1});
@@ -135,6 +148,7 @@ void describe(Visitor& v, M& m) {
   v.field("expert", m.expert, "GPUs that share the experts of a layer.", {.min = 1});
 }
 
+// A stage has the same parts of a step and the same memory figures as the whole job.
 template <class Visitor, Either<StageRecord> S>
 void describe(Visitor& v, S& s) {
   v.field("stage", s.stage, "Index in the pipeline, from 0.");
@@ -145,6 +159,7 @@ void describe(Visitor& v, S& s) {
   v.field("memory", s.memory, "Peak memory of one GPU of the stage.");
 }
 
+// JSON only: a row of CSV has no place for a list.
 template <class Visitor, Either<LinkTraffic> Traffic>
 void describe(Visitor& v, Traffic& t) {
   v.field("links", t.link_class, "Class of the links: NVLink, PCIe, NIC, host memory, ...");
@@ -194,6 +209,7 @@ void describe(Visitor& v, Moment& m) {
   v.field("interval", m.interval, "90 % interval of that mean.", {.min = no_minimum});
 }
 
+// Figures of a target appear only if the scenario has one and a seed reached it.
 template <class Visitor, Either<Accuracy> A>
 void describe(Visitor& v, A& a) {
   v.field("seeds", a.seeds, "Number of trainings.");
@@ -225,6 +241,8 @@ void describe(Visitor& v, A& a) {
       "90 % interval of that mean, if every seed reached the target after its first evaluation.");
 }
 
+// The run with failures. The five parts of its time (training, lost, checkpoints, down, waiting)
+// add up to finish_seconds.
 template <class Visitor, Either<RunWithFailures> Run>
 void describe(Visitor& v, Run& r) {
   v.field("runs", r.runs,
@@ -302,6 +320,7 @@ void describe(Visitor& v, E& e) {
   v.field("carbon_kilograms", e.carbon_kilograms, "CO2, where the scenario has carbon_intensity.");
 }
 
+// The mesh in JSON, and in CSV always five columns: data parallelism alone counts as a mesh.
 template <class Visitor, Either<Prediction> P>
 void describe_mesh(Visitor& v, P& p) {
   v.field("mesh", p.mesh, "Sizes of the axes, if there is more than data parallelism.");
@@ -315,6 +334,8 @@ void describe_mesh(Visitor& v, P& p) {
   v.column("ep", mesh.expert);
 }
 
+// All fields of a prediction, in the order of output. Figures that follow from others (rates per
+// GPU, free bytes) are computed here. Intervals are one field in JSON and two columns in CSV.
 template <class Visitor, Either<Prediction> P>
 void describe(Visitor& v, P& p) {
   v.field("strategy", p.strategy, "Name or label in the scenario.", {.column = "strategy"});
@@ -400,6 +421,7 @@ void describe(Visitor& v, F& f) {
   v.field("reason", f.reason, "Why there is no prediction.");
 }
 
+// Phases of a real step, in seconds; each one ends with an event on the rank.
 template <class Visitor, Either<PhaseSeconds> Phases>
 void describe(Visitor& v, Phases& p) {
   v.field("forward", p.forward, "Time until the loss is computed.");
@@ -422,6 +444,7 @@ void describe(Visitor& v, S& s) {
           "Staleness of every update that the server applied, in order.");
 }
 
+// A real run has the columns of a prediction where both have the figure.
 template <class Visitor, Either<RealRun> Run>
 void describe(Visitor& v, Run& r) {
   v.field("strategy", r.strategy, "As --strategy names it.", {.column = "strategy"});
@@ -453,6 +476,7 @@ void describe(Visitor& v, Run& r) {
   v.field("notes", r.notes, "Remarks about this run.");
 }
 
+// The head begins with the version of the layout and of the program.
 template <class Visitor, Either<RecordHead> Head>
 void describe(Visitor& v, Head& h) {
   const int schema_version = result_schema_version;
@@ -498,6 +522,7 @@ void describe(Visitor& v, Row& r) {
   v.field("prediction", r.prediction, "Index in the predictions of that alternative.");
 }
 
+// A question with alternatives: all their records, and the order of the common table.
 template <class Visitor, Either<AlternativesRecord> Record>
 void describe(Visitor& v, Record& r) {
   v.field("alternatives", r.alternatives, "One per combination of the listed values.");

@@ -1,4 +1,6 @@
-// The invariants of a prediction: broken_invariant() of record.hpp.
+// The invariants of a prediction: broken_invariant() of record.hpp. Figures are visited through
+// their declarations (fields.hpp), so that no new figure escapes the check for NaN and for its
+// minimum.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,10 +11,10 @@ namespace lockstep {
 
 namespace {
 
-constexpr double rounding = 1e-9;  // relative; sums of some ten thousand doubles stay far below
-constexpr double adding_up = 1e-6;
+constexpr double rounding = 1e-9;   // relative; sums of ten thousand doubles stay far below
+constexpr double adding_up = 1e-6;  // relative difference between a step and the sum of its parts
 
-// Looks for the first figure that is no number or below its minimum.
+// A visitor that finds the first figure that is not finite or below its minimum.
 class Faults : public FigureVisitor<Faults> {
  public:
   template <class T>
@@ -36,6 +38,7 @@ class Faults : public FigureVisitor<Faults> {
   std::string fault;
 };
 
+// The first invalid figure; "" = all are valid.
 std::string not_finite(const Prediction& p) {
   Faults faults;
   describe(faults, p);

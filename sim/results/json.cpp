@@ -1,4 +1,5 @@
-// JSON rendering of a record; key names carry the unit (fields.hpp).
+// JSON rendering of records: one document, whose key names carry the unit (fields.hpp). The fields
+// come from their declarations, so nothing is listed here.
 #include "results/json_fields.hpp"
 #include "results/render.hpp"
 
@@ -6,6 +7,7 @@ namespace lockstep {
 
 namespace {
 
+// The text of a document. Bytes that are not UTF-8 are replaced, since names come from users.
 std::string document(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

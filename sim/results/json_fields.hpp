@@ -15,6 +15,7 @@
 
 namespace lockstep {
 
+// Kinds of field types that the visitors of results distinguish.
 namespace figures {
 
 template <class T>
@@ -26,10 +27,12 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
+// Value -> count, and kind of memory -> bytes: JSON objects with free keys.
 using Histogram = std::map<std::int64_t, std::int64_t>;
 using Kinds = std::map<std::string, double>;
 
 template <class T>
+// Numbers, truth values and texts.
 inline constexpr bool is_plain = std::is_arithmetic_v<T> || std::is_same_v<T, std::string>;
 // Whether describe() declares its fields.
 template <class T>
@@ -39,9 +42,13 @@ inline constexpr bool has_fields =
 
 }  // namespace figures
 
+// A value as JSON: numbers, texts and enum names as they are, an Interval as [low, high], a list as
+// an array, a Histogram as an object, a type with declared fields as an object with these fields.
 template <class T>
 nlohmann::ordered_json json_of(const T& value);
 
+// Collects the fields of a value as a JSON object. Absent optional fields are left out, and so are
+// zeros of fields that declare none_at_zero.
 class JsonWriter : public FigureVisitor<JsonWriter> {
  public:
   template <class T>
@@ -87,6 +94,8 @@ nlohmann::ordered_json json_of(const T& value) {
 template <class T>
 void read_json(const nlohmann::ordered_json& json, T& value);
 
+// The inverse of JsonWriter: fills the fields of a value. A missing field is an error unless it may
+// be absent.
 class JsonReader : public FigureVisitor<JsonReader> {
  public:
   explicit JsonReader(const nlohmann::ordered_json& json) : json_(json) {}

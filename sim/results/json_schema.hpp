@@ -13,9 +13,11 @@ namespace lockstep {
 
 namespace schemas {
 
+// Schema of a value of type T. `figure` gives the minimum of numbers and whether NaN is allowed.
 template <class T>
 nlohmann::ordered_json schema_of(const Figure& figure);
 
+// Collects the schema of each field of an object, and the names of required fields.
 class SchemaWriter : public FigureVisitor<SchemaWriter> {
  public:
   template <class T>
@@ -30,6 +32,7 @@ class SchemaWriter : public FigureVisitor<SchemaWriter> {
   std::vector<std::string> required;
 };
 
+// Schema of a type with declared fields; unknown members are refused.
 template <class T>
 nlohmann::ordered_json object_schema() {
   SchemaWriter writer;
@@ -40,6 +43,7 @@ nlohmann::ordered_json object_schema() {
           {"required", writer.required}};
 }
 
+// Schema of a number: its minimum, and null where NaN is allowed.
 inline nlohmann::ordered_json number(const Figure& figure, const char* type) {
   nlohmann::ordered_json schema;
   if (figure.may_be_nan) {
@@ -75,6 +79,7 @@ nlohmann::ordered_json schema_of(const Figure& figure) {
   }
 }
 
+// Collects one Markdown row per field; fields of parts follow with a dotted name.
 class TableWriter : public FigureVisitor<TableWriter> {
  public:
   explicit TableWriter(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -116,7 +121,7 @@ std::string schema_text(const char* title) {
   return schema.dump(2) + "\n";
 }
 
-// The fields of a T, including those of parts, as a Markdown table.
+// The fields of a T as a Markdown table; fields of its parts have dotted names.
 template <class T>
 std::string field_table() {
   schemas::TableWriter writer("");

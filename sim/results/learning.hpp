@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// Where momentum is kept.
+// Where SGD's momentum is kept: by the server, or by each worker.
 enum class MomentumPlace { server, worker };
 template <>
 struct EnumNames<MomentumPlace> {
@@ -63,9 +63,9 @@ struct EnumNames<RunningStatistics> {
 struct AccuracyPoint {
   double time = 0;           // simulated seconds
   double epochs = 0;         // of all workers together
-  std::int64_t updates = 0;  // of the first message
+  std::int64_t updates = 0;  // applied so far to the first message
   double accuracy = 0;       // share of the test set
-  double loss = 0;           // mean over the training batches since the point before
+  double loss = 0;           // mean over the training batches since the previous point
 };
 using AccuracyCurve = std::vector<AccuracyPoint>;
 
@@ -109,9 +109,9 @@ inline constexpr SpentToTarget seconds_to_target{&Accuracy::seconds_to_target,
 inline constexpr SpentToTarget dollars_to_target{&Accuracy::dollars_to_target,
                                                  &Accuracy::dollars_interval};
 
-// The prediction with the smallest mean cost among those that every seed brings to the target, and
-// the predictions that the seeds cannot distinguish from it: their intervals overlap with its own.
-// A bound ("at most") is an interval that begins at 0. None if no prediction reaches a target or
+// The prediction with the smallest mean cost among the predictions whose seeds all reach the
+// target, and the predictions that the seeds cannot distinguish from it: their intervals overlap. A
+// bound ("at most") is an interval that begins at 0. No value if no prediction reaches a target or
 // has a price.
 struct LeastToTarget {
   std::size_t best = 0;

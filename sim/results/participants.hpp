@@ -1,4 +1,4 @@
-// Draws the workers that take part in an update of federated averaging (McMahan et al. 2017,
+// The draw of the workers that take part in an update of federated averaging (McMahan et al. 2017,
 // algorithm 1). The simulated and the real server both call it, so that they draw the same workers.
 #pragma once
 
@@ -12,7 +12,10 @@
 
 namespace lockstep {
 
-// Whether each of `workers` is among the `drawn` workers of the update that follows so many others.
+// Returns for each of `workers` whether it is among the `drawn` workers of update number `version`.
+// Each worker draws a uniform number keyed by seed, worker and version; the smallest `drawn`
+// numbers win.
+// REQUIRES: 1 <= drawn <= workers.
 inline std::vector<bool> participants(int workers, int drawn, std::uint64_t seed,
                                       std::int64_t version) {
   constexpr std::uint32_t participant_draw = 0x70617274;

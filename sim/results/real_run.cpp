@@ -13,6 +13,7 @@ namespace {
 
 using Align = Table::Align;
 
+// A table with one row per run. `cells_of`: the cells after the name; empty = no row.
 Table table_of(const RealRecord& record, std::vector<std::string> titles, auto cells_of) {
   std::vector<Table::Column> columns{{"strategy", Align::left}, {"ranks"}};
   for (std::string& title : titles) columns.push_back({std::move(title)});
@@ -27,6 +28,7 @@ Table table_of(const RealRecord& record, std::vector<std::string> titles, auto c
   return table;
 }
 
+// Losses, accuracy and notes of a run.
 std::string remarks(const RealRun& run) {
   std::string out;
   if (!run.losses.empty()) {

@@ -14,23 +14,26 @@ struct PhaseSeconds {
   double forward = 0, backward = 0, optimizer = 0;
 };
 
-// Peaks of the rank with the largest.
+// Peaks of the rank with the largest, bytes.
 struct PeakMemory {
   double allocated = 0;
-  double reserved = 0;  // 0 = this device has no such thing
+  double reserved = 0;  // 0 = the device has no caching allocator
 };
 
+// Staleness with the value of every update.
 struct MeasuredStaleness : Staleness {
   std::vector<std::int64_t> each_update;  // that the server applied, in order
 };
 
+// Figures of one real training.
 struct RealRun {
   std::string strategy;
   int ranks = 1;
   std::int64_t global_batch = 0, micro_batch = 0;
   std::string precision;
-  double step_seconds = 0;  // median; asynchronous: mean
-  Interval step_interval;   // 5th to 95th percentile of the steps
+  // Seconds of one optimizer step: the median, for asynchronous workers the mean.
+  double step_seconds = 0;
+  Interval step_interval;  // 5th to 95th percentile of the steps
   double samples_per_second = 0;
   std::vector<double> each_step_seconds;  // of every measured step, in order
   PhaseSeconds phases;
@@ -49,6 +52,7 @@ struct RealRun {
 // in bunches, so the median has no meaning.
 double step_beside(const Prediction& predicted);
 
+// The runs of one call of `train`.
 struct RealRecord : RecordHead {
   std::vector<RealRun> runs;
 };

@@ -13,8 +13,9 @@
 
 namespace lockstep {
 
+// A 90 % interval, in the unit of its figure.
 struct Interval {
-  double low = 0, high = 0;  // 90 %
+  double low = 0, high = 0;
 };
 
 // Energy of all GPUs of a run and its emissions. The lower bound counts board power while GPUs are
@@ -25,11 +26,13 @@ struct Energy {
   std::optional<Interval> carbon_kilograms;  // where the grid is known
 };
 
-// Seconds by the axis of the mesh whose messages are waited for: what another collective held up counts for the
-// one that is awaited. `data`: gradients and parameters, and what goes to hosts and drives.
+// Exposed communication by the axis of the mesh whose message is awaited, seconds. If another
+// collective delays the awaited one, the delay counts for the awaited axis. `data`: gradients and
+// parameters, and transfers to hosts and drives.
 struct AxisSeconds {
   double tensor = 0, context = 0, expert = 0, pipeline = 0, data = 0;
 };
+// All members of AxisSeconds, to iterate over.
 inline constexpr std::array axis_parts{&AxisSeconds::tensor, &AxisSeconds::context,
                                        &AxisSeconds::expert, &AxisSeconds::pipeline,
                                        &AxisSeconds::data};
@@ -47,6 +50,7 @@ struct StepSplit {
   double bubble = 0;    // device waits for another stage of its pipeline
   AxisSeconds exposed;  // adds up to exposed_communication
 };
+// All parts of a step, to iterate over. The assertions below catch a member that is missing here.
 inline constexpr std::array step_parts{
     &StepSplit::data_loading, &StepSplit::forward, &StepSplit::backward,
     &StepSplit::optimizer,    &StepSplit::copies,  &StepSplit::exposed_communication,
@@ -54,33 +58,38 @@ inline constexpr std::array step_parts{
 static_assert(sizeof(AxisSeconds) == axis_parts.size() * sizeof(double), "an axis is missing");
 static_assert(sizeof(StepSplit) == step_parts.size() * sizeof(double) + sizeof(AxisSeconds),
               "a part is missing");
+// Adds `weight` times `split` to `sum`.
 inline void add(StepSplit& sum, const StepSplit& split, double weight) {
   for (const auto part : step_parts) sum.*part += weight * (split.*part);
   for (const auto axis : axis_parts) sum.exposed.*axis += weight * (split.exposed.*axis);
 }
 
-// One sigma of log(truth / prediction) of the step, by source (docs/numbers.md, intervals); the
-// sources are independent.
+// Relative error of the step by source, each one sigma of log(truth / prediction); the sources are
+// independent (docs/numbers.md, intervals). Sources: work of devices and hosts, exposed network
+// time, scaling to more GPUs, software of parameter servers, random draws.
 struct StepError {
   double work = 0, network = 0, scaling = 0, servers = 0, draws = 0;
 };
 
-// The parts of a mean step on a class of identical ranks. The parts add up to the step.
+// The parts of a mean step on a class of identical ranks, seconds. The parts add up to the step.
 struct RankTimes {
   int rank = 0;              // the lowest rank of the class
-  int ranks = 1;             // how many they are
-  double own = 0;            // the device's work, its host and its input
-  double communicating = 0;  // exposed
+  int ranks = 1;             // ranks of the class
+  double own = 0;            // work of the device, its host and its input
+  double communicating = 0;  // exposed communication
   double waiting = 0;        // for other ranks or the server
-  double steps = 1;          // of its own that a worker makes in a mean step: 1 where all keep step
+  // Steps that one worker of the class makes in the time of a mean step; 1 if all workers keep
+  // step.
+  double steps = 1;
 };
 
+// Peak memory of one device, and of its node where state is offloaded; bytes.
 struct MemoryUse {
   double allocated = 0;  // peak of live blocks, rounded (PyTorch's max_memory_allocated)
   double reserved = 0;   // peak of segments (max_memory_reserved)
   double device = 0;     // reserved + context + communication buffers (nvidia-smi)
   std::string moment;    // "backward of layer4.2.conv3", "optimizer step"
-  int retries = 0;       // times the allocator gave cached segments back to go on
+  int retries = 0;       // times the allocator freed cached segments to satisfy a request
   std::map<std::string, double>
       at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
   double capacity = 0;  // of the device that training may use; 0 = not known
@@ -88,9 +97,11 @@ struct MemoryUse {
   double host = 0;
   double host_rounding = 0;  // the part of `host` by which pinned memory exceeds its tensors
   double host_capacity = 0;  // of the node's host; 0 = not known, or nothing is offloaded
-  double nvme = 0, nvme_capacity = 0;  // the same of the node's NVMe drives
+  double nvme = 0, nvme_capacity = 0;  // likewise for the node's NVMe drives
 };
 
+// Whether the peak fits into the device's memory. An unknown capacity (0) fits anything; the same
+// rule holds for hosts and drives.
 inline bool fits_device(const MemoryUse& memory) {
   return memory.capacity <= 0 || memory.device <= memory.capacity;
 }
@@ -113,19 +124,21 @@ inline double free_bytes(const MemoryUse& memory) {
   return memory.capacity > 0 ? memory.capacity - memory.device : 0;
 }
 
-// How a job's GPUs are divided among the axes of its mesh.
+// Ranks along each axis of a job's mesh.
 struct MeshRecord {
   int data = 1, context = 1, tensor = 1, pipeline = 1, expert = 1;
 };
 
-// A stage of a pipeline.
+// Figures of one stage of a pipeline.
 struct StageRecord {
   int stage = 0;
-  std::vector<std::string> layers;  // of each of its parts: the first and the last, "wte .. h.5"
-  StepSplit split;                  // of its mean rank; adds up to the step
+  // First and last layer of each part of the model on the stage, such as "wte .. h.5".
+  std::vector<std::string> layers;
+  StepSplit split;  // of its mean rank; adds up to the step
   MemoryUse memory;
 };
 
+// Traffic on one class of links, all of which are alike.
 struct LinkTraffic {
   std::string link_class;  // "NVLink", "PCIe", "NIC", "host memory"
   double bytes = 0;        // per step, on the busiest link of the class, one way
@@ -133,31 +146,35 @@ struct LinkTraffic {
   double busy = 0;         // fraction of the step that the busiest link is transferring
 };
 
+// Staleness of asynchronous updates: the updates that a server applied between a worker's pull and
+// its push.
 struct Staleness {
   double mean = 0;
   double p50 = 0, p99 = 0, max = 0;
   std::map<std::int64_t, std::int64_t> histogram;  // staleness -> number of updates
 };
 
-// How the steps of asynchronous workers were divided among them.
+// How the steps of asynchronous workers divide among them.
 struct WorkerSteps {
   std::map<std::int64_t, std::int64_t> histogram;  // steps begun -> number of workers
   double least = 0, most = 0;  // share of one worker in all steps; 1 / workers is even
 };
 
-// Results of simulations with other random draws (`simulation: {seeds: N}`, docs/numbers.md).
+// A mean over simulations with different random draws (`simulation: {seeds: N}`, docs/numbers.md).
 struct SeedMean {
   double mean = 0;
-  Interval interval;  // of the mean: Student's t
+  Interval interval;  // 90 % interval of the mean, by Student's t
 };
+// The means of a point that was simulated with several seeds.
 struct OverSeeds {
   int seeds = 0;
-  SeedMean step;                      // seconds, the mean step of each
-  std::optional<SeedMean> staleness;  // updates, likewise
+  SeedMean step;                      // seconds, of the seeds' mean steps
+  std::optional<SeedMean> staleness;  // updates, of the seeds' mean staleness
 };
 
 // Accuracy of training to the end of the run, by several seeds (docs/accuracy.md).
 struct Accuracy {
+  // The accuracy at one evaluation, over the seeds.
   struct Moment {
     double seconds = 0, epochs = 0;
     double mean = 0;
@@ -171,9 +188,11 @@ struct Accuracy {
   Interval last_interval;  // of the mean
   std::vector<Moment> curve;
   std::optional<double> target;
-  int reached = 0;               // seeds that reached it,
-  int reached_before = 0;        // some of them before their first evaluation: a bound,
-  double seconds_to_target = 0;  // and when, in the mean of those
+  // Number of seeds that reached the target, and number of seeds that reached it before their first
+  // evaluation: the time of such a seed is only a bound.
+  int reached = 0;
+  int reached_before = 0;
+  double seconds_to_target = 0;  // mean over the seeds that reached it
   double dollars_to_target = 0;  // 0 = no price
   // Intervals of the two means; only where every seed reached it between two evaluations.
   std::optional<Interval> seconds_interval, dollars_interval;
@@ -183,6 +202,7 @@ struct Accuracy {
 struct RunWithFailures {
   int runs = 0;
   int unfinished = 0;  // given up after a hundred times the time without failures
+  // Mean numbers per run: failures of anything in use, and failures that stopped the job.
   double failures = 0, interruptions = 0;
   double seconds_between_interruptions = 0;  // 0 = none
   double finish_seconds = 0;
@@ -190,12 +210,14 @@ struct RunWithFailures {
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
   double goodput = 0;        // time of the steps alone over time to finish; 0 = some did not
   double availability = 0;   // share of the time that it trains or writes checkpoints
-  // The parts of the time; they add up to the finish.
+  // The parts of the time to finish, seconds: steps that last, steps that were trained again,
+  // standing still for checkpoints, detection and restart, waiting for nodes.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;
   double evictions = 0;        // of slow nodes
   double memory_restarts = 0;  // that read the state from hosts' memory
   double mean_nodes = 0;
   double mean_gpus_away = 0;  // on nodes that have left or have not joined yet
+  // One checkpoint: bytes of the whole state, seconds to write it.
   double checkpoint_bytes = 0, checkpoint_seconds = 0;
   double checkpoint_stall_seconds = 0;   // training stands still for one
   double checkpoint_period_seconds = 0;  // 0 = none are written
@@ -209,11 +231,12 @@ struct RunWithFailures {
 struct StragglerCost {
   double step_without = 0;       // the mean step of the same point without `stragglers`
   double step_more = 0;          // additional seconds of a step
-  double total_more = 0;         // the same for the whole run; 0 = no dataset
+  double total_more = 0;         // additional seconds of the whole run; 0 = no dataset
   double dollars_more = 0;       // 0 = no price
   std::vector<RankTimes> ranks;  // ascending by `rank`
 };
 
+// The missing memory of a job that does not fit.
 struct OutOfMemory {
   double shortfall = 0;                    // bytes over the device's capacity
   double host_shortfall = 0;               // bytes over the host's capacity
@@ -221,10 +244,13 @@ struct OutOfMemory {
   std::vector<std::string> suggestions{};  // settings that would fit, checked by prediction
 };
 
-struct ProvenanceShare {  // of the device-busy and communication seconds
+// Shares of the device-busy and communication seconds by the origin of their costs; they add up to
+// 1.
+struct ProvenanceShare {
   double measured = 0, interpolated = 0, modelled = 0;
 };
 
+// All figures of one point: a strategy on a GPU count.
 struct Prediction {
   std::string strategy;  // "ddp", or the label the scenario gives
   int gpus = 1;
@@ -233,12 +259,14 @@ struct Prediction {
   std::int64_t micro_batch = 0;
   int accumulation = 1;
   std::string precision;
-  // One optimizer step: the mean over steps (asynchronous: over updates, see docs). A run pays the
-  // mean, and all parts and rates belong to it. The median beside it differs with jitter.
+  // One optimizer step: the mean over steps, or over updates for asynchronous workers
+  // (docs/numbers.md). A run costs the mean, and all parts and rates refer to it. The median
+  // differs from it if steps are random.
   double step_seconds = 0;
   double median_step_seconds = 0;
   Interval step_interval;
   StepError step_error;
+  // The first step, which differs from the later ones: in DDP, for example, its buckets do.
   double first_step_seconds = 0;
   double steps = 0;  // optimizer steps in the whole run
   double total_seconds = 0;
@@ -252,8 +280,8 @@ struct Prediction {
   double mfu = 0;                   // model FLOPs / (step * GPUs * peak of the precision)
   double flops_per_second = 0;      // of one GPU: model FLOPs / (step * GPUs)
   MemoryUse memory;
-  std::optional<OutOfMemory>
-      out_of_memory;  // set = does not fit; times are those of a larger memory
+  // Present if the job does not fit; all times are then the times with a larger memory.
+  std::optional<OutOfMemory> out_of_memory;
   std::vector<LinkTraffic> traffic;
   std::optional<Staleness> staleness;
   std::optional<WorkerSteps> worker_steps;
@@ -272,10 +300,10 @@ struct Prediction {
   std::vector<std::string> notes;
 };
 
-// Checks a prediction; one that contradicts itself is a fault of the program and is never shown. ""
-// if all figures are finite, no part of the step is negative or longer than the step, the parts'
-// sum is the step (1e-6 of it), the step is inside its interval, shares are between 0 and 1, and
-// allocated <= reserved <= device memory. Otherwise one sentence that names the violated condition.
+// Checks a prediction; one that contradicts itself is a fault of the program and is never shown.
+// Returns a sentence that names the violated condition, "" if all hold: figures are finite; no part
+// of the step is negative or longer than the step; the parts add up to the step (to 1e-6); the step
+// is inside its interval; shares are between 0 and 1; allocated <= reserved <= device memory.
 std::string broken_invariant(const Prediction& prediction);
 
 // A point whose simulation failed; other points remain valid.
@@ -298,6 +326,7 @@ struct RecordHead {
   std::vector<std::string> warnings;
 };
 
+// The answer to a scenario.
 struct ResultRecord : RecordHead {
   std::vector<Prediction> predictions;
   std::vector<Failure> failures;

@@ -8,6 +8,7 @@
 
 namespace lockstep {
 
+// The record of a scenario.
 std::string render_text(const ResultRecord& record);  // for people
 std::string render_json(const ResultRecord& record);  // one document, SI units in the key names
 std::string render_csv(const ResultRecord& record);   // one row per prediction, SI units likewise
@@ -23,7 +24,7 @@ std::vector<RealRun> runs_of_json(const std::string& text);
 // JSON Schema (draft-07) of the output of render_json().
 std::string result_schema();
 std::string training_schema();
-// The same as a Markdown table, a row per field.
+// The fields of the same documents as Markdown tables, one row per field.
 std::string result_fields();
 std::string training_fields();
 

@@ -1,5 +1,6 @@
-// The page is report/page.html; scripts beside it draw it, a chart each in
-// report/charts.js.
+// Builds the report's page: C++ puts all data into one JSON text inside report/page.html; scripts
+// beside it draw the charts (report/charts.js, timeline.js). The plain-text report is included for
+// readers without scripts.
 #include "results/report.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// {{name}} in `page` becomes the text of that name.
+// The template with each {{name}} replaced by the text of that name. REQUIRES: every name is given.
 std::string filled(const std::string& page,
                    const std::vector<std::pair<std::string, std::string>>& texts) {
   std::string out;
@@ -34,7 +35,8 @@ std::string filled(const std::string& page,
   }
 }
 
-// A page ends a script at the first "</script", also within the script's own texts.
+// JSON inside a script element. The browser ends the element at the first "</script", even within a
+// string, so every '<' is escaped.
 std::string script_text(const Json& json) {
   std::string safe;
   for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
@@ -51,7 +53,7 @@ Json json_of(const Answer& answer) {
   return {{"sentences", answer.sentences}, {"highlights", std::move(highlights)}};
 }
 
-// As text.js has tables.
+// The form in which text.js draws tables.
 Json json_of(const Table& table) {
   Json columns = Json::array();
   for (const Table::Column& column : table.columns()) {
@@ -84,6 +86,7 @@ Json json_of(const MemoryCurve& curve) {
 
 Json json_of(const ReportChapter& chapter) {
   const ResultRecord& record = chapter.record;
+  // Sentences and tables are made here, so that the page and the terminal say the same.
   Json fits = Json::array(), measured = Json::array(), memory = Json::array();
   for (const Prediction& p : record.predictions) fits.push_back(fits_text(p));
   for (const MeasuredPoint& point : chapter.measured) measured.push_back(json_of(point));
@@ -129,7 +132,7 @@ const char* order_text(SortKey key) {
   return "";
 }
 
-// Its figures are the chapters' figures.
+// The comparison refers to chapters by index; the figures themselves are in the chapters.
 Json json_of(const ReportAlternatives& comparison) {
   const std::vector<AlternativeResult>& answered = comparison.answered.alternatives;
   const auto values_of = [](const std::vector<Chosen>& chosen) {
@@ -156,6 +159,7 @@ Json json_of(const ReportAlternatives& comparison) {
 }  // namespace
 
 Json report_json(const std::vector<ReportChapter>& chapters, const ReportAlternatives* comparison) {
+  // Names and colors that all chapters share.
   Json parts = Json::array(), kinds = Json::array(), list = Json::array();
   for (const StepPart& part : named_parts) {
     parts.push_back({{"name", part.name}, {"heading", part.phrase}});

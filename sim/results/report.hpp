@@ -25,7 +25,7 @@ struct MeasuredPoint {
 struct MemoryCurve {
   struct Moment {
     std::string text;  // "backward of layer4.2.conv3"
-    double bytes = 0;  // the most that lived then
+    double bytes = 0;  // largest number of live bytes at this moment
   };
   std::string strategy;
   int gpus = 1;
@@ -42,6 +42,7 @@ struct MemoryCurve {
   std::string peak_moment;
 };
 
+// One scenario's part of the page.
 struct ReportChapter {
   ResultRecord record;
   std::vector<MeasuredPoint> measured;
@@ -59,11 +60,12 @@ struct ReportAlternatives {
   SortKey sorted_by = SortKey::none;
 };
 
-// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, the
-// bottleneck, memory, and the agreement of this scenario's predictions with measurements.
+// A figure in a box at the top of the page.
 struct Highlight {
   std::string title, value, detail;
 };
+// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, the
+// bottleneck, memory, and the agreement of this scenario's predictions with measurements.
 struct Answer {
   std::vector<std::string> sentences;  // most important first
   std::vector<Highlight> highlights;
@@ -76,7 +78,7 @@ Answer answer(const ReportAlternatives& comparison);
 std::string choice_text(const std::vector<Chosen>& chosen);
 
 // The data of the page: {parts, kinds, chapters, comparison}. A chapter's `result` is the document
-// that `run --json` writes.
+// that `run --json` writes. `comparison` may be null; the page then has chapters only.
 nlohmann::ordered_json report_json(const std::vector<ReportChapter>& chapters,
                                    const ReportAlternatives* comparison = nullptr);
 

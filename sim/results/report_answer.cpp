@@ -1,4 +1,6 @@
-// The answers of a report, in plain words.
+// The answers of a report, in plain words (declared in report.hpp). A chapter's answer names the
+// fastest and the cheapest point, compares strategies and GPU counts with the fastest, and tells
+// memory and agreement with measurements.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,8 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Seconds that points are compared by: the whole run where its length is known, otherwise one
-// sample.
+// Seconds by which points are compared: the whole run if its length is known, otherwise one sample.
 double cost_in_time(const Prediction& p) {
   return p.total_seconds > 0 ? p.total_seconds : 1 / p.samples_per_second;
 }
@@ -24,11 +25,14 @@ std::string title(const Prediction& p) {
   return point_text(p.strategy, p.gpus);
 }
 
+// Throughput in tokens or samples.
 std::string per_second_text(const Prediction& p) {
   return p.tokens_per_second > 0 ? rate_text(p.tokens_per_second) + " tokens/s"
                                  : rate_text(p.samples_per_second) + " samples/s";
 }
 
+// The time of the run or of a step with its interval; the interval of a run is that of its step,
+// scaled.
 std::string pace_text(const Prediction& p) {
   const double low = p.step_interval.low / p.step_seconds;
   const double high = p.step_interval.high / p.step_seconds;
@@ -40,7 +44,7 @@ std::string pace_text(const Prediction& p) {
 
 using Points = std::vector<const Prediction*>;
 
-// Relative error of the predicted step of a measured point.
+// A measured point beside its prediction.
 struct Agreement {
   const MeasuredPoint* measured = nullptr;
   const Prediction* predicted = nullptr;
@@ -58,7 +62,7 @@ std::vector<Agreement> agreements(const ReportChapter& chapter) {
   return list;
 }
 
-// The point with the least `value`; none of no points.
+// The point with the smallest `value`; null if there is no point.
 const Prediction* least(const Points& points, auto value) {
   const auto found = std::min_element(
       points.begin(), points.end(),
@@ -66,6 +70,7 @@ const Prediction* least(const Points& points, auto value) {
   return found == points.end() ? nullptr : *found;
 }
 
+// A sentence about the other strategies on the GPU count of the fastest point.
 void compare_strategies(const Points& fitting, const Prediction& fastest, Answer& answer) {
   std::vector<std::string> others;
   for (const Prediction* p : fitting) {
@@ -84,6 +89,7 @@ void compare_strategies(const Points& fitting, const Prediction& fastest, Answer
                                          more > 0 ? fmt::format(" (and {} more)", more) : ""));
 }
 
+// A sentence about the speedup of the fastest strategy over its smallest GPU count.
 void tell_scaling(const Points& fitting, const Prediction& fastest, Answer& answer) {
   const Prediction* fewest = &fastest;
   for (const Prediction* p : fitting) {
@@ -97,6 +103,7 @@ void tell_scaling(const Points& fitting, const Prediction& fastest, Answer& answ
       fastest.strategy, gpus_text(fastest.gpus), gain, gpus_text(fewest->gpus), 100 * gain / more));
 }
 
+// The fullest GPU, and the points that do not fit.
 void tell_memory(const ReportChapter& chapter, const Points& fitting, Answer& answer) {
   const auto& all = chapter.record.predictions;
   const Prediction* fullest = least(fitting, [](const Prediction& p) {
@@ -122,6 +129,7 @@ void tell_memory(const ReportChapter& chapter, const Points& fitting, Answer& an
                                          misfits.size(), all.size(), fmt::join(misfits, ", ")));
 }
 
+// Mean and worst error of the predictions of measured points, except points that were used to fit.
 void tell_agreement(const ReportChapter& chapter, Answer& answer) {
   double sum = 0, worst = 0;
   std::size_t count = 0, inside = 0;
@@ -145,6 +153,7 @@ void tell_agreement(const ReportChapter& chapter, Answer& answer) {
                                            count == 1 ? "" : "s", 100 * worst)});
 }
 
+// The answer if nothing fits: the point that lacks least, and changes that would make it fit.
 void tell_misfit(const ReportChapter& chapter, Answer& answer) {
   Points all;
   for (const Prediction& p : chapter.record.predictions) all.push_back(&p);
@@ -168,12 +177,14 @@ void tell_misfit(const ReportChapter& chapter, Answer& answer) {
 Answer answer(const ReportChapter& chapter) {
   Answer result;
   const ResultRecord& record = chapter.record;
+  // The points that fit, and among these the points with a price.
   Points fitting, priced;
   for (const Prediction& p : record.predictions) {
     if (p.out_of_memory) continue;
     fitting.push_back(&p);
     if (p.dollars > 0) priced.push_back(&p);
   }
+  // The fastest point opens the answer; if nothing fits, the answer is about that.
   const Prediction* fastest = least(fitting, cost_in_time);
   if (fastest == nullptr) {
     tell_misfit(chapter, result);
@@ -215,6 +226,7 @@ Answer answer(const ReportChapter& chapter) {
 }
 
 std::string choice_text(const std::vector<Chosen>& chosen) {
+  // Words name themselves; numbers get their heading and follow the words.
   std::vector<std::string> words, numbers;
   for (const Chosen& choice : chosen) {
     const bool number = choice.value.find_first_not_of("0123456789.e+-") == std::string::npos;
@@ -244,6 +256,7 @@ Answer answer(const ReportAlternatives& comparison) {
         return seconds_text(whole ? p.total_seconds : 1 / p.samples_per_second);
       })) {
     const Prediction& fastest = rows[*best_of(rows, SortKey::time)];
+    // Scales the interval of a step to the run or the sample.
     const double factor =
         (whole ? fastest.total_seconds : 1 / fastest.samples_per_second) / fastest.step_seconds;
     const Interval& interval = fastest.step_interval;

@@ -1,6 +1,11 @@
 // The order in which a run updates its parameters: for each update, its worker, the version that
 // the worker computed on, and the time of the update. Strategies write it, and the replay
-// (calibrate/convergence) trains by it.
+// (calibrate/convergence) trains by it. Two asynchronous workers, for example, give these pushes:
+//
+//     time  worker  message  read  applied
+//     0.10       0        0     0        1
+//     0.12       1        0     0        2    computed on version 0, one update late
+//     0.20       0        0     1        3
 #pragma once
 
 #include <array>
@@ -12,14 +17,18 @@
 
 namespace lockstep {
 
-// The exchange between workers and the shared parameters.
+// How workers exchange values with the shared parameters.
 enum class Exchange {
-  gradients,    // the shared parameters take a step along the mean of an update's gradients
-  parameters,   // local SGD: they become the mean of the workers' parameters (fact 88)
-  elastic,      // EASGD: both move towards each other by a share `elasticity` (fact 88)
-  differences,  // the shared parameters step along the mean of how far an update's workers went from
-  // what they read (McMahan et al. 2017, algorithm 1, written as Reddi et al. 2021 do)
-  gossip,  // nothing is shared: workers step along their own gradients, and average now and then
+  gradients,  // the shared parameters step along the mean of an update's gradients
+  // Local SGD: the shared parameters become the mean of the workers' parameters (fact 88).
+  parameters,
+  // EASGD: worker and shared parameters move towards each other by a share `elasticity` (fact 88).
+  elastic,
+  // The shared parameters step along the mean difference between an update's workers and the
+  // parameters that they read (McMahan et al. 2017, algorithm 1, in the form of Reddi et al. 2021).
+  differences,
+  // Nothing is shared: workers step along their own gradients and average with peers at times.
+  gossip,
 };
 template <>
 struct EnumNames<Exchange> {
@@ -30,7 +39,7 @@ struct EnumNames<Exchange> {
 enum class Weighting {
   none,         // independent of its age
   staleness,    // 1 / max(1, staleness): the staleness-aware rate (fact 84)
-  age,          // (1 + staleness)^-exponent: polynomial ageing (Xie et al. 2019, FedAsync, 5.2)
+  age,          // (1 + staleness)^-exponent: polynomial aging (Xie et al. 2019, FedAsync, 5.2)
   compensated,  // plus lambda g*g*(w_now - w_read): DC-ASGD (fact 85), DC-ASGD-c of its paper
   compensated_adaptive,  // the same, lambda over the root of g*g's moving mean: DC-ASGD-a
 };
@@ -44,12 +53,13 @@ inline bool compensates(Weighting weighting) {
   return weighting == Weighting::compensated || weighting == Weighting::compensated_adaptive;
 }
 
-// The form in which a worker's gradients are pushed.
+// The form in which a worker pushes its gradients.
 enum class PushedAs {
   whole,
   halves,  // each rounded to IEEE half precision
-  largest,  // of each tensor of a message its largest, by size; the others wait at the worker and add
-            // up (error feedback: Stich et al. 2018, "Sparsified SGD with Memory", algorithm 1)
+  // The largest elements of each tensor, by absolute value. The others stay at the worker and add
+  // up (error feedback: Stich et al. 2018, "Sparsified SGD with Memory", algorithm 1).
+  largest,
 };
 template <>
 struct EnumNames<PushedAs> {
@@ -84,12 +94,13 @@ struct ParameterPiece {
   std::int64_t first = 0, count = 0;
 };
 
+// One message of a worker at the time of its update; in gossip, one step of a worker.
 struct ScheduledPush {
-  double time = 0;  // seconds since the run began, when it was applied
+  double time = 0;  // seconds from the begin of the run to the update
   int worker = 0;
   int message = 0;           // index into UpdateSchedule::messages
   std::int64_t read = 0;     // version of the message that it was computed on
-  std::int64_t applied = 0;  // version that it made; 0 = dropped (a backup worker came late)
+  std::int64_t applied = 0;  // version that the update made; 0 = dropped (a backup worker was late)
 };
 
 // Gossip: a set of workers that take the mean of their own and their peers' parameters, all at once
@@ -103,11 +114,12 @@ struct ScheduledAverage {
   std::vector<Mix> mixes;
 };
 
+// All updates of a run, with the rules by which they are applied.
 struct UpdateSchedule {
   int workers = 1;
   Exchange exchange = Exchange::gradients;
-  // Batches of a worker between two pushes. The worker steps along each of them, or (gradients)
-  // adds them up.
+  // Batches of a worker between two pushes. The worker takes a local step along each batch, or
+  // (gradients) adds up their gradients.
   int local_steps = 1;
   double elasticity = 0;
   Weighting weighting = Weighting::none;
@@ -134,16 +146,20 @@ struct UpdateSchedule {
   std::vector<ScheduledPush> pushes;
   std::vector<ScheduledAverage> averages;  // in order
 
-  // Batches of a worker between two pushes.
+  // Batches of this worker between two pushes: local_steps, times its share of the data with
+  // Exchange::differences.
   int steps_of(int worker) const;
   int message_count() const { return messages.empty() ? 1 : static_cast<int>(messages.size()); }
 };
 
-// Throws OutputError, or std::runtime_error when the file is no schedule.
+// Writes the schedule to a file; throws OutputError if that fails.
 void write_schedule(const UpdateSchedule& schedule, const std::string& path);
+// Reads a file of write_schedule(). Throws std::runtime_error if the file cannot be read or is
+// damaged, and nlohmann::json::exception if its first line is no schedule.
 UpdateSchedule read_schedule(const std::string& path);
 
-// `workers` make `updates` steps together, `seconds` each after `first_seconds`: DDP, FSDP.
+// The schedule of synchronous ranks (DDP, FSDP): `workers` ranks make `updates` updates together,
+// the first after `first_seconds`, each further one `seconds` later.
 UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double first_seconds,
                                     double seconds);
 

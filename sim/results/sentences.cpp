@@ -1,4 +1,6 @@
-// Wraps sentences, and joins the points that share one.
+// Wraps sentences into lines, and merges similar sentences of several points. Merging compares the
+// words between the shares, so "91 % of the step" and "95 % of the step" are one sentence with a
+// range.
 #include "results/sentences.hpp"
 
 #include <fmt/format.h>
@@ -15,9 +17,9 @@ namespace lockstep {
 
 namespace {
 
-constexpr char glue = '\x1f';  // a blank that no line is broken at
+constexpr char glue = '\x1f';  // stands for a blank at which no line may break
 
-// A figure stays with its unit, and a few words stay together.
+// Replaces the blanks after figures and within a few phrases by glue.
 std::string glued(std::string text) {
   for (std::size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
     const bool of_figure = at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0;
@@ -42,7 +44,7 @@ std::string wrapped(const std::string& sentence, std::size_t indent) {
   const auto next_word = [&](std::size_t at) {
     return std::min(text.find_first_not_of(' ', at), text.size());
   };
-  // Blanks at the beginning are an indent of its own.
+  // Blanks at the beginning are an indent of all lines.
   const std::size_t begin = next_word(0);
   std::string out;
   std::size_t column = 0;
@@ -79,6 +81,7 @@ std::string PointList::text() const {
 }
 
 void PointSentences::add(const std::string& strategy, int gpus, const std::string& sentence) {
+  // Split the sentence at its shares: a number, with its sign, before " %".
   Group group;
   std::size_t last = 0;
   for (std::size_t unit = sentence.find(" %"); unit != std::string::npos;
@@ -87,8 +90,9 @@ void PointSentences::add(const std::string& strategy, int gpus, const std::strin
         sentence.find_last_not_of("0123456789.", std::max<std::size_t>(unit, 1) - 1);
     std::size_t place = before == std::string::npos ? 0 : before + 1;
     const auto is_at = [&](std::size_t i, char c) { return i < place && sentence[i] == c; };
-    if (is_at(place - 1, '-') && (place == 1 || is_at(place - 2, ' '))) --place;  // its sign
-    if (place >= unit) continue;                                                  // of no figure
+    // A sign belongs to its number.
+    if (is_at(place - 1, '-') && (place == 1 || is_at(place - 2, ' '))) --place;
+    if (place >= unit) continue;  // " %" without a number
     group.words.push_back(sentence.substr(last, place - last));
     const std::string figure = sentence.substr(place, unit - place);
     const Share found{std::strtod(figure.c_str(), nullptr), figure};
@@ -96,6 +100,8 @@ void PointSentences::add(const std::string& strategy, int gpus, const std::strin
     last = unit;
   }
   group.words.push_back(sentence.substr(last));
+  // Sentences with equal words are one group, which keeps the smallest and the largest of each
+  // share.
   auto known = std::find_if(groups_.begin(), groups_.end(),
                             [&](const Group& other) { return other.words == group.words; });
   if (known == groups_.end()) known = groups_.insert(known, group);

@@ -9,16 +9,18 @@
 
 namespace lockstep {
 
-constexpr std::size_t text_width = 80;  // columns of a terminal
+// Columns of a terminal that printed text uses at most.
+constexpr std::size_t text_width = 80;
 
 // Wraps into lines of at most `text_width` columns; continuation lines are indented by `indent`
-// columns. A longer word stands alone. Figures stay with the word after them, and coloured text
+// columns. A longer word stands alone. Figures stay with the word after them, and colored text
 // stays in one line.
 std::string wrapped(const std::string& sentence, std::size_t indent = 2);
 
 // Points of a scenario, named together: "ddp on 1, 2 GPUs; fsdp on 4 GPUs".
 class PointList {
  public:
+  // GPU counts of a strategy must be added one after the other to be named together.
   void add(const std::string& strategy, int gpus);
   std::string text() const;
 
@@ -35,10 +37,12 @@ class PointSentences {
   std::vector<std::string> texts() const;
 
  private:
+  // A percentage and its text in the sentence.
   struct Share {
     double value = 0;
     std::string text;
   };
+  // Sentences with equal words.
   struct Group {
     std::vector<std::string> words;               // around the shares, one more than these
     std::vector<std::pair<Share, Share>> shares;  // least, greatest

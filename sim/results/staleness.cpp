@@ -1,4 +1,5 @@
-// Means and percentiles of histograms: staleness of updates, steps of workers.
+// Means and percentiles of histograms: staleness of updates, and steps of workers. A percentile is
+// the smallest value whose cumulative share reaches it.
 #include "results/staleness.hpp"
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@ Staleness staleness_of(std::map<std::int64_t, std::int64_t> histogram) {
   }
   if (count == 0) return result;
   result.mean = sum / count;
+  // The smallest staleness that at least the share q of the pushes does not exceed.
   const auto quantile_of = [&](double q) {
     double seen = 0;
     for (const auto& [updates, pushes] : histogram) {
@@ -56,10 +58,11 @@ std::string uneven_workers(const WorkerSteps& steps) {
     workers += static_cast<double>(by);
     all += static_cast<double>(made) * static_cast<double>(by);
   }
-  constexpr double starved = 0.25;
+  constexpr double starved = 0.25;  // of an even share
   const double even = workers > 0 ? all / workers : 0;
   if (all <= 0 || steps.least * all >= starved * even) return "";
-  double busy = 0, done = 0;  // workers that make at least half of an even share
+  // Workers that make at least half of an even share, and their steps.
+  double busy = 0, done = 0;
   for (const auto& [made, by] : steps.histogram) {
     if (static_cast<double>(made) < 0.5 * even) continue;
     busy += static_cast<double>(by);

@@ -6,13 +6,15 @@
 
 namespace lockstep {
 
+// The cause of a part, for colors and explanations.
 enum class PartKind {
   input,    // the device waits for data
   compute,  // the model's own work
-  upkeep,   // the device is busy with what training adds
-  idle,     // the device waits for others
+  upkeep,   // the device is busy with work that training adds
+  idle,     // the device waits for a transfer, the host or other ranks
 };
 
+// A part of the step: its member and its names.
 struct StepPart {
   double StepSplit::*seconds;
   const char* name;     // in JSON; CSV appends _s
@@ -22,6 +24,7 @@ struct StepPart {
   const char* doc;
 };
 
+// In the order of StepSplit's members.
 inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
     {&StepSplit::data_loading, "data_loading", "loading", "data loading", PartKind::input,
      "The device waits for input."},
@@ -43,6 +46,7 @@ inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
      PartKind::idle, "The device waits for another stage of its pipeline."},
 }};
 
+// An axis of the mesh, with the name that outputs use.
 struct AxisPart {
   double AxisSeconds::*seconds;
   const char* name;
@@ -54,6 +58,7 @@ inline constexpr std::array<AxisPart, axis_parts.size()> named_axes{
      {&AxisSeconds::pipeline, "pipeline"},
      {&AxisSeconds::data, "data"}}};
 
+// The sum of all parts: the step.
 inline double total_seconds(const StepSplit& split) {
   double sum = 0;
   for (const auto part : step_parts) sum += split.*part;

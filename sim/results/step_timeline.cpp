@@ -1,4 +1,5 @@
-// Joins, shortens and numbers the slices of a step for the page.
+// Prepares the slices of a step for the page: merges slices that are too short to see, and writes
+// compact JSON in which names are numbered and times are differences in nanoseconds.
 #include "results/step_timeline.hpp"
 
 #include <algorithm>
@@ -12,12 +13,13 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t named_longest = 3;
+constexpr std::size_t named_longest = 3;  // operations per lane
 
 double length(const TimelineSlice& slice) {
   return slice.end - slice.start;
 }
 
+// Computes busy seconds, number of operations and the longest operations of a lane.
 void describe(TimelineLane& lane) {
   for (const TimelineSlice& slice : lane.slices) {
     if (is_wait(slice.kind)) continue;
@@ -30,7 +32,7 @@ void describe(TimelineLane& lane) {
   lane.longest.resize(std::min(lane.longest.size(), named_longest));
 }
 
-// A bar that grows: it has the kind that takes most of its time.
+// A slice that grows by merging. Its kind is the kind that takes most of its time.
 class Bar {
  public:
   explicit Bar(const TimelineSlice& first) : bar_(first) { count(first); }
@@ -59,8 +61,8 @@ class Bar {
   std::array<double, slice_kinds.size()> seconds_{};
 };
 
-// Merges neighbours that last, and lie apart, less than `seconds`; a merged slice that reaches this
-// length takes no more in.
+// Merges neighbors whose length and distance are below `seconds`. A merged slice that reaches this
+// length takes in no further slice.
 std::vector<TimelineSlice> merged(const std::vector<TimelineSlice>& slices, double seconds,
                                   bool of_any_kind) {
   std::vector<TimelineSlice> result;
@@ -91,6 +93,7 @@ std::int64_t nanoseconds(double seconds) {
 
 void thin_out(StepTimeline& timeline, std::size_t most) {
   for (TimelineLane& lane : timeline.lanes) describe(lane);
+  // Each limit starts again from the unmerged slices.
   const std::vector<TimelineLane> whole = timeline.lanes;
   for (double share = 1.0 / 16384; share <= 1; share *= 2) {
     for (const bool of_any_kind : {false, true}) {
@@ -107,6 +110,7 @@ nlohmann::ordered_json json_of(const StepTimeline& timeline) {
   using Json = nlohmann::ordered_json;
   std::map<std::string, int> numbers;
   Json names = Json::array();
+  // Index of a name in `names`; names that repeat are stored once.
   const auto number_of = [&](const std::string& name) {
     const auto [found, is_new] = numbers.emplace(name, static_cast<int>(numbers.size()));
     if (is_new) names.push_back(name);
@@ -117,7 +121,7 @@ nlohmann::ordered_json json_of(const StepTimeline& timeline) {
     Json slices = Json::array();
     std::int64_t before = 0;
     for (const TimelineSlice& slice : lane.slices) {
-      // Ends are rounded, not lengths: errors do not add up.
+      // Ends are rounded, not lengths, so that rounding errors do not add up.
       const std::int64_t start = nanoseconds(slice.start), end = nanoseconds(slice.end);
       std::string name = slice.name;
       if (slice.merged > 1 && slice.last_name != slice.name) name += " … " + slice.last_name;

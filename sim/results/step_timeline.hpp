@@ -12,15 +12,15 @@
 
 namespace lockstep {
 
-// Kinds of slices: work, a transfer, or a wait and its cause. Names are those of the parts of a
-// step (step_parts.hpp) if the part exists.
+// Kinds of slices: work, a transfer, or a wait and its cause. A kind has the name of a part of the
+// step (step_parts.hpp) if there is such a part.
 enum class SliceKind {
   forward,
   backward,
   optimizer,
   copies,
   transfer,
-  // Waits.
+  // Waits of the device or the host.
   exposed_communication,
   data_loading,
   waiting,
@@ -29,10 +29,12 @@ enum class SliceKind {
   updating,
   synchronising,
 };
+// Color and words of a kind of slices.
 struct SliceKindText {
-  std::string_view colour;   // --part-COLOUR of page.css
-  std::string_view heading;  // as the key and a slice's description say it
+  std::string_view colour;   // the CSS variable --part-COLOUR of page.css
+  std::string_view heading;  // in the legend and in a slice's description
 };
+// In the order of SliceKind.
 inline constexpr std::array slice_kinds{
     SliceKindText{"forward", "forward"},
     SliceKindText{"backward", "backward"},
@@ -51,42 +53,50 @@ inline bool is_wait(SliceKind kind) {
   return kind >= SliceKind::exposed_communication;
 }
 
+// One bar of a lane.
 struct TimelineSlice {
   SliceKind kind = SliceKind::forward;
   std::string name;
   double start = 0, end = 0;
-  int merged = 1;           // operations and waits that it stands for; the name is the first's
-  std::string last_name{};  // of several
+  int merged = 1;           // operations and waits in this bar; the name is the first one's
+  std::string last_name{};  // name of the last one, if several are merged
 };
 
+// One row of the drawing: a stream of the rank, its host, or a server.
 struct TimelineLane {
   std::string name;                   // "compute", "gradients", "server 0: compute"
-  std::vector<TimelineSlice> slices;  // ascending, none over another
+  std::vector<TimelineSlice> slices;  // ascending, without overlap
   // Figures of the whole step, independent of the drawing. Waits are not busy.
   double busy_seconds = 0;
   int operations = 0;
-  std::vector<TimelineSlice> longest{};  // at most three
+  std::vector<TimelineSlice> longest{};  // at most three operations, longest first
 };
 
+// The drawing of one step of one rank.
 struct StepTimeline {
   std::string strategy;
   int gpus = 1, rank = 0;
-  int step = 0;  // 0 is the first
-  double seconds = 0;
+  int step = 0;        // 0 is the first
+  double seconds = 0;  // of the step, on the compute stream
   std::vector<TimelineLane> lanes;
-  bool host_is_done = false;  // it has issued all of the step before the step began
-  int left_out = 0;           // ways to further servers, alike
-  double merged_seconds = 0;  // neighbours shorter than this are drawn as one; 0 = none are
+  // The host issued all work of the step before the step began on the device, so that its lane is
+  // empty.
+  bool host_is_done = false;
+  // Lanes of pushes to and pulls from further servers, which look alike and are not drawn.
+  int left_out = 0;
+  // Neighboring slices shorter than this were merged into one; 0 = none were.
+  double merged_seconds = 0;
 };
 
-// Computes the figures of each lane, then merges neighbouring slices until there are at most
-// `most`. First come slices of one kind that last and lie apart less than a 16384th of the step,
-// then slices of any kind; the limit then doubles.
+// Computes the figures of each lane, then merges neighboring slices until at most `most` are left,
+// or all that can be merged are. The limit of length and distance starts at a 16384th of the step
+// and doubles; for each limit, slices of one kind are merged first, then slices of any kind.
 void thin_out(StepTimeline& timeline, std::size_t most);
 
-// The form that the page's script reads. Each lane is {name, slices, ...}. A slice is five numbers:
-// kind, name (index into `names`; "first … last" for several), nanoseconds since the end of the
-// slice before, nanoseconds of its duration, and number of operations.
+// The form that the page's script reads. Each lane is {name, slices, ...}. Its slices are one list
+// with five numbers for each slice: kind, name (index into `names`; "first … last" for several),
+// nanoseconds since the end of the slice before, nanoseconds of its duration, and number of
+// operations.
 nlohmann::ordered_json json_of(const StepTimeline& timeline);
 
 }  // namespace lockstep

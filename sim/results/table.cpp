@@ -1,4 +1,11 @@
-// Rendering of Table: see table.hpp.
+// Renders a table as aligned text, Markdown or CSV. A table that is too wide for a terminal is
+// folded into blocks of columns, one below the other, each with the key columns in front:
+//
+//     strategy  GPUs    step   total
+//     ddp          4  312 ms  2.1 h
+//
+//     strategy  GPUs  free     MFU
+//     ddp          4  9.1 GiB  41.0 %
 #include "results/table.hpp"
 
 #include <algorithm>
@@ -8,6 +15,7 @@ namespace lockstep {
 
 namespace {
 
+// A cell in quotes if it contains a separator (RFC 4180).
 std::string csv_cell(const std::string& cell) {
   if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
   std::string quoted = "\"";
@@ -18,6 +26,7 @@ std::string csv_cell(const std::string& cell) {
   return quoted + '"';
 }
 
+// A cell on one line, with '|' escaped.
 std::string markdown_cell(const std::string& cell) {
   std::string escaped;
   for (const char c : cell) {
@@ -42,6 +51,7 @@ void Table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+// Width of each column in characters, title included.
 std::vector<std::size_t> Table::widths() const {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -52,6 +62,7 @@ std::vector<std::size_t> Table::widths() const {
   return widths;
 }
 
+// The aligned text of the chosen columns.
 std::string Table::lines(const std::vector<std::size_t>& chosen) const {
   const std::vector<std::size_t> wide = widths();
   std::string out;
@@ -78,6 +89,8 @@ std::string Table::text() const {
   return lines(all);
 }
 
+// Divides columns greedily into blocks of at most `width` characters. A column with begins_block
+// starts a block; the first `keys` columns are repeated in each.
 std::vector<std::vector<std::size_t>> Table::blocks(std::size_t width, std::size_t keys) const {
   constexpr std::size_t between = 2;
   const std::vector<std::size_t> wide = widths();
@@ -106,7 +119,8 @@ std::string Table::folded(std::size_t width, std::size_t keys) const {
   std::size_t whole = 0;
   for (const std::size_t column : wide) whole += column + (whole > 0 ? 2 : 0);
   if (whole <= width) return text();
-  // As many blocks as it takes, and no last one of a single column if others can spare some.
+  // Use as few blocks as possible. Narrow the width as long as the number of blocks stays the same:
+  // the columns then spread evenly, and no block has a single column without need.
   auto list = blocks(width, keys);
   for (std::size_t narrower = width; narrower > 0; --narrower) {
     auto even = blocks(narrower, keys);

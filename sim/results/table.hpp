@@ -7,13 +7,14 @@
 
 namespace lockstep {
 
+// Columns and rows of texts.
 class Table {
  public:
   enum class Align { left, right };
   struct Column {
     std::string title;
     Align align = Align::right;
-    bool begins_block = false;  // of a table that is too wide for its lines
+    bool begins_block = false;  // starts a new block if folded() divides the table
   };
 
   explicit Table(std::vector<Column> columns);

@@ -1,4 +1,5 @@
-// One function for each table; columns appear where some point has the figure.
+// The tables of a record, one function each. A column appears only if some point has the figure.
+// Most tables are a list of columns, each with a function that makes its cell (point_table()).
 #include "results/tables.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +24,8 @@ namespace {
 
 using Align = Table::Align;
 
-// Whether there is no dataset, no price or no such part of the step; rounding noise counts as none.
+// Whether a figure counts as zero: no dataset, no price, no such part of the step, or rounding
+// noise.
 bool nothing(double value) {
   return std::abs(value) < 1e-12;
 }
@@ -32,7 +34,7 @@ std::string seconds_or_dash(double value) {
   return nothing(value) ? "-" : seconds_text(value);
 }
 
-// A warning about comparisons of this row's time and price with others; "" = none.
+// A warning that time and price of this row do not compare with other rows; "" = none.
 std::string caveat(const Prediction& p) {
   std::string text = p.out_of_memory ? "does not fit" : "";
   const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
@@ -61,14 +63,17 @@ Table point_table(const ResultRecord& record, ValueOf value_of, const Columns<Va
   return table;
 }
 
+// For tables whose rows show the whole prediction.
 const Prediction* whole_point(const Prediction& p) {
   return &p;
 }
 
+// Whether some point has a property, which decides about a column.
 bool any_point(const ResultRecord& record, auto has) {
   return std::any_of(record.predictions.begin(), record.predictions.end(), has);
 }
 
+// An interval of seconds, such as "88.2 .. 154 ms".
 std::string interval_text(const Interval& interval) {
   return seconds_interval_text(interval.low, interval.high);
 }
@@ -77,12 +82,17 @@ std::string interval_text(const Interval& interval) {
 
 namespace {
 
+// The summary. `scaling`, `memory`: whether these columns are shown. Columns whose figure no point
+// has are left out: mesh, median, cost, remarks.
 Table summary(const ResultRecord& record, bool scaling, bool memory) {
   using Column = std::pair<Table::Column, std::function<std::string(const Prediction&)>>;
+  // Models with tokens have rates in tokens, others in samples.
   const bool tokens = any_point(record, [](const auto& p) { return p.tokens_per_second > 0; });
+  // Throughput in the unit of the model.
   const auto rate = [tokens](const Prediction& p) {
     return tokens ? p.tokens_per_second : p.samples_per_second;
   };
+  // Memory left on the device; "-" if unknown or if the job does not fit.
   const auto free_text = [](const Prediction& p) {
     return p.memory.capacity > 0 && !p.out_of_memory ? bytes_text(free_bytes(p.memory)) : "-";
   };
@@ -98,6 +108,7 @@ Table summary(const ResultRecord& record, bool scaling, bool memory) {
   add(any_point(record, [](const auto& p) { return p.mesh.has_value(); }),
       {{"mesh", Align::left}, [](const auto& p) { return p.mesh ? mesh_text(*p.mesh) : "-"; }});
   add(any_point(record, [&](const auto& p) { return p.precision != record.precision; }), precision);
+  // Columns that every summary has, and between them columns that some point needs.
   add(true, {{"step"}, [](const auto& p) { return seconds_text(p.step_seconds); }});
   add(any_point(record,
                 [](const auto& p) {
@@ -129,6 +140,7 @@ Table summary_table(const ResultRecord& record) {
 }
 
 Table alternatives_table(const ResultRecord& joined) {
+  // The scaling column makes no sense if every alternative has one GPU count.
   const bool scales =
       any_point(joined, [](const auto& p) { return percent(p.scaling_efficiency) != percent(1); });
   return summary(joined, scales, true);
@@ -158,6 +170,7 @@ Table stages_table(const ResultRecord& record) {
                {"layers", Align::left}});
   for (const Prediction& p : record.predictions) {
     for (const StageRecord& stage : p.stages) {
+      // The name of a point stands only beside its first stage.
       const bool first = stage.stage == 0;
       table.add_row(
           {first ? p.strategy : "", first ? std::to_string(p.gpus) : "",
@@ -171,7 +184,8 @@ Table stages_table(const ResultRecord& record) {
 }
 
 Table split_table(const ResultRecord& record) {
-  Columns<Prediction> columns;  // of parts that any point has
+  // Only parts that some point has.
+  Columns<Prediction> columns;
   bool divided = false;
   for (const StepPart& part : named_parts) {
     const auto seconds = part.seconds;
@@ -214,7 +228,7 @@ std::string shortfall_text(const OutOfMemory& lacks) {
 std::string fits_text(const Prediction& p) {
   if (p.out_of_memory) return fmt::format("NO, {} short", shortfall_text(*p.out_of_memory));
   const double free = p.memory.capacity - p.memory.device;
-  constexpr double certainty = 0.02;  // how far peaks are off at most where they were measured
+  constexpr double certainty = 0.02;  // largest error of measured peaks, as a share of the capacity
   if (p.memory.retries == 0 && (p.memory.capacity <= 0 || free >= certainty * p.memory.capacity)) {
     return "yes";
   }
@@ -282,15 +296,18 @@ Table staleness_table(const ResultRecord& record) {
 }
 
 Table staleness_bars(const ResultRecord& record) {
+  // A histogram with more values than this is drawn with ranges of values per bar.
   constexpr std::int64_t most_bars = 12;
-  constexpr double longest = 32;  // characters
+  constexpr double longest = 32;  // characters of the longest bar
   Table table({{"strategy", Align::left}, {"GPUs"}, {"stale by"}, {"share"}, {"", Align::left}});
   for (const auto& p : record.predictions) {
     if (!p.staleness || p.staleness->histogram.size() < 2) continue;
     const auto& histogram = p.staleness->histogram;
     const std::int64_t first = histogram.begin()->first, last = histogram.rbegin()->first;
+    // Values per bar.
     const std::int64_t width = (last - first) / most_bars + 1;
-    std::map<std::int64_t, double> bars;  // of `width` values each
+    // Pushes per bar; a bar stands for `width` neighboring values.
+    std::map<std::int64_t, double> bars;
     double all = 0, most = 0;
     for (const auto& [updates, pushes] : histogram) {
       all += static_cast<double>(pushes);
@@ -335,11 +352,13 @@ Table seeds_table(const ResultRecord& record) {
 
 namespace {
 
-// Seconds in one of the worker's own steps, from those in a mean step.
+// Seconds per step of the worker itself, from its seconds per mean step: fast workers make several
+// steps in a mean step.
 double own_step(double seconds, const RankTimes& rank) {
   return rank.steps > 0 ? seconds / rank.steps : seconds;
 }
 
+// The rank with most or least own work per step.
 const RankTimes& extreme_rank(const StragglerCost& cost, bool is_slowest) {
   const auto [fastest, slowest] = std::minmax_element(
       cost.ranks.begin(), cost.ranks.end(),
@@ -356,6 +375,7 @@ Table stragglers_table(const ResultRecord& record) {
       {{"share"}, [](const auto& c) { return percent(c.step_more / c.step_without); }},
       {{"cost"},
        [](const auto& c) { return nothing(c.dollars_more) ? "-" : dollars_text(c.dollars_more); }}};
+  // Three columns each for the slowest and the fastest rank: its number, its own work, its waiting.
   for (const bool is_slowest : {true, false}) {
     columns.push_back({{is_slowest ? "slowest" : "fastest", Align::right, is_slowest},
                        [is_slowest](const auto& c) {
@@ -390,6 +410,7 @@ Table energy_table(const ResultRecord& record) {
 }
 
 Table failures_table(const ResultRecord& record) {
+  // Time of the whole run, or the number of runs that did not end.
   const auto finish = [](const RunWithFailures& r) {
     return r.unfinished > 0 ? fmt::format("not in {} of {}", r.unfinished, r.runs)
                             : seconds_text(r.finish_seconds);
@@ -418,6 +439,7 @@ Table run_split_table(const ResultRecord& record) {
       {{"one checkpoint"}, [](const auto& r) { return bytes_text(r.checkpoint_bytes); }},
       {{"takes"}, [](const auto& r) { return seconds_text(r.checkpoint_seconds); }},
       {{"every"}, [](const auto& r) { return seconds_or_dash(r.checkpoint_period_seconds); }}};
+  // Columns of staged checkpoints, copies in memory and evictions, if any point has them.
   const auto add = [&](auto shows, const auto& column) {
     const bool any = any_point(
         record, [&](const Prediction& p) { return p.with_failures && shows(*p.with_failures); });
@@ -438,7 +460,7 @@ Table run_split_table(const ResultRecord& record) {
 
 namespace {
 
-// The interval over several seeds.
+// The interval over seeds as text; "-" with a single seed.
 std::string seeds_interval(const Accuracy& accuracy, const std::optional<Interval>& interval,
                            std::string (*text)(double)) {
   return interval && accuracy.seeds > 1
@@ -446,7 +468,8 @@ std::string seeds_interval(const Accuracy& accuracy, const std::optional<Interva
              : "-";
 }
 
-// Seconds or dollars until the target; a bound where a seed reached it before its first evaluation.
+// Seconds or dollars until the target; "<=" if a seed reached it before its first evaluation, so
+// that the figure is a bound.
 std::string to_target(const Accuracy& accuracy, double value, std::string (*text)(double)) {
   if (!accuracy.target || accuracy.reached == 0) return "-";
   const std::string spent = text(value);
@@ -477,6 +500,7 @@ Table accuracy_table(const ResultRecord& record) {
 
 namespace {
 
+// The origin of costs in percent.
 std::string shares_text(const ProvenanceShare& share) {
   return fmt::format("{:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled",
                      100 * share.measured, 100 * share.interpolated, 100 * share.modelled);
@@ -485,7 +509,8 @@ std::string shares_text(const ProvenanceShare& share) {
 }  // namespace
 
 std::vector<std::string> origins(const ResultRecord& record) {
-  std::vector<std::pair<std::string, PointList>> lines;  // shares, points that have them
+  // Points with equal shares are one line.
+  std::vector<std::pair<std::string, PointList>> lines;
   for (const auto& p : record.predictions) {
     const std::string shares = shares_text(p.provenance);
     auto line = std::find_if(lines.begin(), lines.end(),
@@ -503,7 +528,7 @@ std::vector<std::string> origins(const ResultRecord& record) {
 
 namespace {
 
-// "8.03 billion".
+// A large count in words, such as "8.03 billion".
 std::string count_text(std::int64_t count) {
   const auto number = static_cast<double>(count);
   if (number >= 1e9) return human(number / 1e9, Dimension::none) + " billion";

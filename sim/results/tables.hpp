@@ -24,10 +24,13 @@ std::string shortfall_text(const OutOfMemory& lacks);
 // "yes", "yes, barely (0.2 GiB free)", "NO, 3.1 GiB short"
 std::string fits_text(const Prediction& prediction);
 
+// One row per point: step, total, cost, throughput, free memory, scaling, MFU.
 Table summary_table(const ResultRecord& record);
-// The same with memory, and without scaling if each has one GPU count.
+// As summary_table(), with memory, and without scaling if each alternative has one GPU count.
 Table alternatives_table(const ResultRecord& joined);
+// The parts of a step.
 Table split_table(const ResultRecord& record);
+// Peak memory, whether it fits, and the moment of the peak.
 Table memory_table(const ResultRecord& record);
 // Pipelines: work and memory of each stage.
 Table stages_table(const ResultRecord& record);
@@ -35,16 +38,22 @@ Table stages_table(const ResultRecord& record);
 Table exposed_table(const ResultRecord& record);
 // "dp2 tp4 pp2": the axes that more than one GPU is along.
 std::string mesh_text(const MeshRecord& mesh);
+// Bytes per step by class of links.
 Table traffic_table(const ResultRecord& record);
+// Staleness of updates, for asynchronous workers.
 Table staleness_table(const ResultRecord& record);
 // The distribution of staleness as bars, for points whose updates differ.
 Table staleness_bars(const ResultRecord& record);
+// Smallest and largest share of a worker in all steps.
 Table workers_table(const ResultRecord& record);
+// Mean step and staleness over seeds.
 Table seeds_table(const ResultRecord& record);
+// Cost of stragglers, with the slowest and the fastest rank.
 Table stragglers_table(const ResultRecord& record);
 Table energy_table(const ResultRecord& record);     // of the whole run
 Table failures_table(const ResultRecord& record);   // of the whole run
 Table run_split_table(const ResultRecord& record);  // where the whole run goes
+// Accuracy at the end and time to the target, of points that were trained.
 Table accuracy_table(const ResultRecord& record);
 
 }  // namespace lockstep

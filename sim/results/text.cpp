@@ -1,5 +1,6 @@
-// The report for people: one summary table, one table of the parts of a step, then the bottleneck
-// of each point.
+// The report for people: a summary table, a table of the parts of a step, further tables for
+// figures that only some points have, then sentences about bottlenecks. Sections without rows are
+// left out.
 #include <fmt/format.h>
 
 #include "results/cells.hpp"
@@ -11,15 +12,18 @@ namespace lockstep {
 
 namespace {
 
-// Each block begins with strategy and GPUs, or with other keys of its rows.
+// A table in the width of a terminal. Each block begins with the first `keys` columns, usually
+// strategy and GPUs.
 std::string of_points(const Table& table, std::size_t keys = 2) {
   return table.folded(text_width, keys);
 }
 
+// A titled table; "" if it has no rows.
 std::string section(const std::string& title, const Table& table, std::size_t keys = 2) {
   return table.empty() ? "" : "\n" + wrapped(title) + "\n" + of_points(table, keys);
 }
 
+// "3 seeds" of the points that were trained.
 std::string seeds_text(const ResultRecord& record) {
   int seeds = 0;
   for (const Prediction& p : record.predictions) {
@@ -28,6 +32,7 @@ std::string seeds_text(const ResultRecord& record) {
   return fmt::format("{} seed{}", seeds, seeds == 1 ? "" : "s");
 }
 
+// "20 runs" of the points that were played with failures.
 std::string runs_text(const ResultRecord& record) {
   int runs = 0;
   for (const Prediction& p : record.predictions) {
@@ -36,6 +41,7 @@ std::string runs_text(const ResultRecord& record) {
   return fmt::format("{} run{}", runs, runs == 1 ? "" : "s");
 }
 
+// Bottlenecks, suggestions, notes and failures; similar sentences of several points are merged.
 std::string remarks(const ResultRecord& record) {
   PointSentences sentences;
   for (const auto& p : record.predictions) {
@@ -60,6 +66,7 @@ std::string remarks(const ResultRecord& record) {
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
+  // Tables that every answer has come first, then tables of options that the scenario uses.
   std::string out = wrapped(record.scenario) + "\n" + wrapped(subject_text(record));
   out += "\n\n" + of_points(summary_table(record));
   if (const std::string missing = missing_price(record); !missing.empty()) {

@@ -1,5 +1,6 @@
-// Perfetto draws slices of a track only when they nest; HolisticTraceAnalysis finds the
-// rank by a space after the colon.
+// Writes Chrome trace events as PyTorch's profiler does. Two readers constrain the text: Perfetto
+// draws slices of a track only if they nest, so times are rounded to common ticks;
+// HolisticTraceAnalysis finds the rank by a space after the colon.
 #include "results/trace.hpp"
 
 #include <fmt/format.h>
@@ -16,6 +17,8 @@ namespace lockstep {
 
 namespace {
 
+// Times are rounded to 0.1 ns before differences are taken: a slice's end and the next one's start
+// stay equal.
 constexpr double ticks_per_second = 1e10;
 
 std::int64_t ticks(double seconds) {
@@ -24,11 +27,12 @@ std::int64_t ticks(double seconds) {
 
 using Out = std::back_insert_iterator<std::string>;
 
-// Microseconds.
+// A number of ticks in microseconds, the unit of the format.
 void put_time(Out out, std::int64_t time) {
   fmt::format_to(out, "{}.{:04}", time / 10000, time % 10000);
 }
 
+// A JSON string.
 void put_text(Out out, std::string_view text) {
   *out++ = '"';
   for (const char c : text) {
@@ -58,6 +62,8 @@ std::string argument(std::string_view name, double value) {
   return fmt::format("{}: {:.10g}", quoted_text(name), value);
 }
 
+// Begins an event with its common members; the caller adds the others and the closing brace.
+// Phases: M metadata, X slice, s and f ends of an arrow, C counter.
 void TraceEvents::open(char phase, TracePlace place, std::string_view category,
                        std::string_view name, double time) {
   Out out(text_);
@@ -69,6 +75,7 @@ void TraceEvents::open(char phase, TracePlace place, std::string_view category,
   put_text(out, name);
 }
 
+// Name and position of a process or track.
 void TraceEvents::metadata(TracePlace place, std::string_view kind, std::string_view name,
                            int order) {
   open('M', place, "", fmt::format("{}_name", kind), 0);
@@ -108,6 +115,7 @@ void TraceEvents::counter(int process, std::string_view name, double time,
   fmt::format_to(Out(text_), R"(, "args": {{{}}}}})", values);
 }
 
+// The members that the profiler writes before its events: device, backend, rank, world size.
 std::string trace_document(const TraceHeader& header, const std::string& events) {
   return fmt::format(
       "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"
@@ -120,9 +128,11 @@ std::string trace_document(const TraceHeader& header, const std::string& events)
 
 namespace {
 
-// `path`: as the user calls it.
+// Writes the document to `draft`, with zlib's gzip file functions. `path`: the file's final name,
+// for messages and its ending.
 void write_packed(const std::string& draft, const std::string& path, const std::string& document) {
-  // Transparent: as it is. Level 6 takes three times as long for a seventh of the bytes.
+  // wbT writes plain text. Level 4: level 6 would take three times as long and save a seventh of
+  // the bytes.
   const char* mode = path.ends_with(".gz") ? "wb4" : "wbT";
   errno = 0;
   const gzFile file = gzopen(draft.c_str(), mode);

@@ -1,5 +1,9 @@
-// Writes a timeline as PyTorch's profiler does (Kineto's Chrome trace, JSON), for Perfetto and
-// HolisticTraceAnalysis. Used by timeline/. Times in seconds.
+// A writer of timelines in the form of PyTorch's profiler (Kineto's Chrome trace, JSON), for
+// Perfetto and HolisticTraceAnalysis. timeline/ uses it. All times are seconds. A slice, for
+// example:
+//
+//     {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "ts": 12.5000, "name": "conv1",
+//      "dur": 80.0000}
 #pragma once
 
 #include <cstdint>
@@ -40,13 +44,14 @@ class TraceEvents {
   std::string text_;
 };
 
+// Members of a slice's "args" object, as JSON text.
 std::string argument(std::string_view name, std::string_view value);
 std::string argument(std::string_view name, double value);
 
 // The header of a trace.
 struct TraceHeader {
   std::string title, device, backend;
-  int rank = 0, ranks = 1;
+  int rank = 0, ranks = 1;  // of this file, and of the job
 };
 // The whole file, from events written anywhere.
 std::string trace_document(const TraceHeader& header, const std::string& events);

@@ -1,4 +1,6 @@
-// Combines platforms, GPU counts, forms of strategies, memory savers and micro-batches.
+// Enumerates the candidates of a recommendation: platforms, GPU counts, forms of strategies, memory
+// savers and micro-batches, and with a mesh also the sizes of its axes. Only combinations that
+// cannot exist are left out here; bounds and simulations follow later.
 #include "sweep/candidates.hpp"
 
 #include <fmt/format.h>
@@ -16,14 +18,15 @@ namespace lockstep {
 
 namespace {
 
-// How an entry of `strategies` saves memory of activations.
+// A way to save memory of activations.
 struct Saver {
-  const char* name;
-  const char* settings;
+  const char* name;      // suffix of the strategy's name
+  const char* settings;  // fields of the strategy's entry
   bool checkpointing;
 };
 
-// Samples of one optimizer step of each replica; nothing when the batch does not divide.
+// Samples of one optimizer step per replica; nothing if the batch does not divide. A batch that is
+// given in full determines no micro-batch: candidates choose their own.
 std::optional<std::int64_t> samples_of_replica(BatchSpec batch, int replicas) {
   if (batch.global > 0 || batch.per_gpu > 0) batch.micro = batch.accumulation = 0;
   try {
@@ -34,7 +37,8 @@ std::optional<std::int64_t> samples_of_replica(BatchSpec batch, int replicas) {
   }
 }
 
-// The step of the whole model, in which all recomputable activations are marked.
+// The step of the whole model, with all activations that could be recomputed marked as
+// checkpointed.
 TrainingStep whole_step(const Scenario& scenario, const Inputs& inputs) {
   StepOptions options = step_options(scenario, scenario.strategies.front(), 1);
   options.activation_checkpointing = true;
@@ -42,22 +46,25 @@ TrainingStep whole_step(const Scenario& scenario, const Inputs& inputs) {
   return scenario_step(scenario, *inputs.model, options);
 }
 
+// Whether activation checkpointing has any effect on the model.
 bool can_checkpoint(const TrainingStep& step) {
   return std::any_of(step.layers.begin(), step.layers.end(),
                      [](const Layer& layer) { return layer.checkpointed; });
 }
 
+// Whether the scenario itself gives a mesh.
 bool has_mesh(const Scenario& scenario) {
   return replica_gpus(scenario.parallel) > 1 || scenario.parallel.expert.size > 1;
 }
 
-// A mesh with all axes; candidates take the options of the axes that they use.
+// A mesh in which each axis has two ranks: with it a scenario's defaults for all axes are read.
 ParallelOptions all_axes(bool split) {
   ParallelOptions mesh;
   mesh.tensor.size = mesh.context.size = mesh.expert.size = mesh.pipeline.stages = split ? 2 : 1;
   return mesh;
 }
 
+// None, checkpointing as the scenario configures it, and full recomputation if that is different.
 std::vector<Saver> savers_of(const Scenario& scenario) {
   std::vector<Saver> savers{{"", "activation_checkpointing: false", false},
                             {", checkpointing", "activation_checkpointing: true", true}};
@@ -74,6 +81,8 @@ struct Kind {
   std::string name, setting;
   std::shared_ptr<const Scenario> base;
 
+  // Whether the form makes sense on these GPUs: several ranks, NVMe drives, whole nodes, as it
+  // needs.
   bool runs_on(int gpus, const Machine& machine) const {
     if (form.several && gpus == 1) return false;
     if (form.nvme && machine.host.nvme.read_bytes_per_second <= 0) return false;
@@ -84,19 +93,21 @@ struct Kind {
 
 // The family of candidates with a mesh.
 constexpr const char* mesh_family = "mesh";
-constexpr int mesh_complexity = 2;  // and 1 for each axis: what has no mesh is simpler
+constexpr int mesh_complexity = 2;  // plus 1 per axis: data parallelism alone is simpler
 
+// Number of axes with several ranks.
 int axes_of(const ParallelOptions& mesh) {
   return (mesh.tensor.size > 1) + (mesh.context.size > 1) + (mesh.expert.size > 1) +
          (mesh.pipeline.stages > 1);
 }
 
-// The candidates of one platform.
+// Enumerates the candidates without a mesh on one platform.
 struct Search {
   const Variants& variants;
   std::vector<std::string> settings;
   std::string platform;
 
+  // All forms of strategies with all savers, each with its scenario.
   std::vector<Kind> kinds(const std::vector<Saver>& savers, bool checkpoints) const {
     std::vector<Kind> list;
     AlternativeNames<StrategyOptions>::each_form(
@@ -115,7 +126,8 @@ struct Search {
     return list;
   }
 
-  // Micro-batches of all samples of a GPU, of half of them, and so on.
+  // Adds candidates with halved micro-batches: all samples of a GPU, half as many, and so on while
+  // they divide.
   void add(const Kind& kind, int gpus, std::int64_t samples, std::vector<Candidate>& list) const {
     for (std::int64_t micro = samples;; micro /= 2) {
       Candidate c;
@@ -138,7 +150,7 @@ struct Search {
   }
 };
 
-// Candidates with a mesh, of one platform and GPU count.
+// Enumerates the candidates with a mesh on one platform and GPU count.
 class MeshSearch {
  public:
   MeshSearch(const Variants& variants, std::vector<std::string> settings, const Scenario& scenario,
@@ -150,6 +162,7 @@ class MeshSearch {
         gpus_(gpus),
         samples_(samples) {}
 
+  // Adds candidates for every saver, strategy and mesh. A mesh of the scenario is the only one.
   void add(const std::vector<Saver>& savers, bool checkpoints, const TrainingStep& step,
            Candidates& all) {
     const MeshLimits limits = scenario_.recommend.value_or(RecommendSpec{}).parallel;
@@ -178,16 +191,19 @@ class MeshSearch {
   }
 
  private:
+  // Whether the scenario names a recipe, whose defaults of the axes then apply.
   bool recipe() const { return scenario_.recipe != Recipe::none; }
 
+  // Adds one mesh with each micro-batch of the limits that divides the batch.
   void add(const ParallelOptions& mesh, const MeshForm& form, const std::string& name,
            const std::string& setting, const std::shared_ptr<const Scenario>& base,
            const MeshLimits& limits, Candidates& all) const {
     if (gpus_ % replica_gpus(mesh) != 0) return void(++all.refused);
     const Mesh axes = mesh_of(mesh, gpus_);
     const bool shares = std::string(form.strategy) != "ddp";
-    if (shares && axes.copies() == 1) return;  // there is nobody to share with
+    if (shares && axes.copies() == 1) return;  // there is no other rank to share parameters with
     const int node = machine_.gpus_per_node;
+    // Hybrid sharding needs copies of the parameters on several whole nodes.
     if (form.whole_nodes && (axes.copies() <= node || axes.copies() % node != 0)) return;
     const std::int64_t samples = samples_ / axes.replicas();
     for (const std::int64_t micro : limits.micro) {
@@ -222,9 +238,10 @@ class MeshSearch {
   const Scenario& scenario_;
   const Machine& machine_;
   int gpus_;
-  std::int64_t samples_;  // of a step, of all replicas
+  std::int64_t samples_;  // of a step, all replicas together
 };
 
+// The values of an option that is written like a setting.
 std::vector<std::string> texts_of(const char* option, const std::string& values) {
   Setting setting = parse_setting(fmt::format("{}={}", option, values));
   return setting.texts;
@@ -270,6 +287,7 @@ Scenario Variants::with(const std::vector<std::string>& settings) const {
 Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
                          InputFiles& files) {
   const Variants variants(scenario.file, options.settings);
+  // Options win over the file's own platforms and GPU counts.
   std::vector<std::string> platforms = variants.platforms(), counts;
   if (platforms.empty()) platforms = {""};
   if (!options.platforms.empty()) platforms = texts_of("platform", options.platforms);
@@ -303,6 +321,7 @@ Candidates candidates_of(const Scenario& scenario, const RecommendOptions& optio
       for (const Kind& kind : kinds) {
         if (kind.runs_on(gpus, machine)) search.add(kind, gpus, *samples, all.plain);
       }
+      // Meshes are tried only for models that state how they may be cut.
       if (!fixed && (gpus == 1 || inputs.model->tensor_parallel.empty())) continue;
       MeshSearch(variants, of_platform, scenario, machine, gpus, *samples * replicas)
           .add(savers, checkpoints, step, all);

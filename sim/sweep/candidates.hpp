@@ -1,5 +1,5 @@
-// The candidates of a recommendation, as settings of a sweep. Use candidates_of() to enumerate
-// them, Variants to read one.
+// The candidates of a recommendation, each as settings of a sweep. Use candidates_of() to enumerate
+// them, scenario_of() to build the job of one.
 #pragma once
 
 #include "points/inputs.hpp"
@@ -8,13 +8,14 @@
 
 namespace lockstep {
 
-// A file's scenario under settings. If a file lists platforms, the first one counts, unless a
-// setting gives another.
+// A file's scenario under different settings. If a file lists platforms, the first one counts,
+// unless a setting gives another.
 class Variants {
  public:
   // `changes`: settings that apply to all variants.
   explicit Variants(const std::string& file, const std::vector<std::string>& changes = {});
-  const std::vector<std::string>& platforms() const { return platforms_; }  // those that it lists
+  // The platforms that the file lists; empty = the file names a single one.
+  const std::vector<std::string>& platforms() const { return platforms_; }
   // The scenario without its measured rows, which belong to other settings.
   Scenario with(const std::vector<std::string>& settings) const;
 
@@ -27,6 +28,7 @@ class Variants {
 // The candidate's job alone.
 Scenario scenario_of(const Candidate& candidate);
 
+// The search space, before anything is judged.
 struct Candidates {
   // Candidates with data parallelism alone. Candidates that differ only in the division of the
   // batch are adjacent, the largest micro-batch first.
@@ -35,13 +37,13 @@ struct Candidates {
   // it is the only one. Candidates that differ only in pipeline and strategy are adjacent.
   std::vector<Candidate> meshes;
   std::size_t refused = 0;  // meshes that do not divide
-  std::map<std::string, std::size_t>
-      left_out;  // what cannot be: a batch that does not divide, too many GPUs
+  // Impossible combinations by reason: a batch that does not divide, too many GPUs.
+  std::map<std::string, std::size_t> left_out;
 };
 
 // All combinations of platforms, GPU counts, meshes, strategies, divisions of the batch into
-// micro-batches, and activation checkpointing. Throws ConfigError for an unknown platform or an
-// impossible GPU count.
+// micro-batches, and activation checkpointing. Reads platforms and model into `files`. Throws
+// ConfigError for an unknown platform or an impossible GPU count.
 Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
                          InputFiles& files);
 

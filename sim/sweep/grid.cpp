@@ -1,4 +1,5 @@
-// Numbers the points of a grid, and makes the scenario of one.
+// Numbers the points of a grid in a mixed radix (one digit per axis) and builds the scenario of a
+// point by putting values into the scenario's YAML tree. Sampling uses Floyd's algorithm.
 #include "sweep/grid.hpp"
 
 #include <fmt/format.h>
@@ -15,10 +16,11 @@ namespace lockstep {
 
 namespace {
 
-// Number of values of one setting that are checked before the sweep begins.
+// Values of one setting that are checked before the sweep begins; of more values a part is checked.
 constexpr std::size_t most_checked = 10'000;
 constexpr PointIndex most_points_of_a_grid = PointIndex{1} << 53;
 
+// Throws ConfigError if a value is a list: each value is one point.
 void refuse_lists(const Setting& setting) {
   for (const Node& value : setting.values) {
     if (value.kind() != Node::Kind::sequence) continue;
@@ -38,7 +40,8 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
            InputFiles& files)
     : file_(scenario_file) {
   Node root = Node::parse_file(scenario_file);
-  if (root.kind() != Node::Kind::map) read_scenario(scenario_file);  // says what is wrong
+  // Let the scenario's own reader report a file that is no map.
+  if (root.kind() != Node::Kind::map) read_scenario(scenario_file);
   std::string all =
       fmt::format("{}\n{}\n", LOCKSTEP_VERSION, file_text(scenario_file, most_of_a_description));
   for (const std::string& text : settings) {
@@ -47,6 +50,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
   }
   digest_ = fmt::format("{:016x}", text_hash(all));
 
+  // Find the axes: entries, settings and GPU counts; refuse settings that cannot be swept.
   std::set<std::string> paths;
   entries_ = elements_of(root, "strategies");
   std::vector<Node> counts = elements_of(root, "gpus");
@@ -69,6 +73,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
       gpus_of_file_ = false;
     }
   }
+  // GPU counts of the file become a setting without a name, the innermost axis.
   if (gpus_of_file_) {
     if (counts.empty()) counts.push_back(Node::parse_text("1", scenario_file));
     Setting gpus;
@@ -84,6 +89,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
   root_ = root.without("measured").without("anchor");
   for (const Setting& setting : settings_) axes_.push_back({entries_of(setting, entries_)});
 
+  // Number the points: each entry has the product of the axes that apply to it.
   for (std::size_t e = 0; e < std::max<std::size_t>(1, entries_.size()); ++e) {
     begins_.push_back(size_);
     PointIndex points = 1;
@@ -100,12 +106,15 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
   check_values(files);
 }
 
+// The last entry that begins at or before the point.
 std::size_t Grid::entry(PointIndex point) const {
   return static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), point) -
                                   begins_.begin()) -
          1;
 }
 
+// Splits the number of a point into the index of each axis's value, from the innermost axis
+// outwards.
 std::vector<std::optional<std::size_t>> Grid::values_at(PointIndex point) const {
   const std::size_t e = entry(point);
   PointIndex rest = point - begins_[e];
@@ -128,7 +137,7 @@ std::vector<std::pair<std::string, const std::string*>> Grid::set(PointIndex poi
   std::vector<std::pair<std::string, const std::string*>> list;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     const Setting& setting = settings_[a];
-    if (gpus_of_file_ && setting.path == "gpus") continue;  // said by the point's own GPU count
+    if (gpus_of_file_ && setting.path == "gpus") continue;  // a row has its GPU count anyway
     list.emplace_back(setting.path, values[a] ? &setting.texts[*values[a]] : nullptr);
   }
   return list;
@@ -138,6 +147,7 @@ Scenario Grid::read(std::size_t e, const std::vector<std::optional<std::size_t>>
   Node root = root_;
   Node entry = e < entries_.size() ? entries_[e] : Node();
   Node gpus;
+  // Place of a setting in messages: its text on the command line, or the file's own line.
   const auto key_where = [&](const Setting& setting) {
     return setting.name.empty() ? root_.key_location(setting.path)
                                 : Location{setting.name, 1, setting.steps.front().column};
@@ -147,6 +157,7 @@ Scenario Grid::read(std::size_t e, const std::vector<std::optional<std::size_t>>
     if (!values[a] || setting.path == "strategies") continue;
     const Node& value = setting.values[*values[a]];
     if (setting.path == "gpus") {
+      // The largest count is read, too, so that ranks are checked against it, and is dropped below.
       std::vector<Node> counts{value};
       if (value.scalar() != most_gpus_.scalar()) counts.push_back(most_gpus_);
       root = root.with("gpus", value.with_elements(counts), key_where(setting));
@@ -169,6 +180,8 @@ Scenario Grid::scenario(PointIndex point) const {
   return read(entry(point), values_at(point));
 }
 
+// Reads the first point of each entry, then each other value of each axis with the first values of
+// all other axes. An axis that an earlier entry has was checked there.
 void Grid::check_values(InputFiles& files) const {
   std::vector<std::string> seen;
   Diagnostics diagnostics;
@@ -204,7 +217,8 @@ void Grid::check_values(InputFiles& files) const {
 }
 
 std::vector<PointIndex> sample(PointIndex size, std::size_t count, std::uint64_t seed) {
-  // Floyd's algorithm: every subset is as likely as any other.
+  // Floyd's algorithm draws every subset with equal probability. Step `top` draws from 0 .. top; if
+  // the drawn number was chosen before, `top` itself is chosen.
   std::set<PointIndex> chosen;
   const PointIndex wanted = std::min<PointIndex>(count, size);
   for (PointIndex top = size - wanted; top < size; ++top) {

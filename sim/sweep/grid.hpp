@@ -1,7 +1,9 @@
 // All combinations of a scenario's settings, numbered. Use it to enumerate the points of a sweep
-// without holding them in memory. A point is one strategy entry on one GPU count: the entries are
-// the outermost axis, GPU counts the innermost, the settings in between in the order they are
-// given. A setting inside an entry is an axis of that entry only.
+// without holding them in memory. A point is one strategy entry on one GPU count. A setting inside
+// an entry is an axis of that entry only. Numbers count like digits, the last axis fastest:
+//
+//     entry 0  |  setting 1  |  setting 2  |  ...  |  GPUs of the file
+//     entry 1  |  ...
 #pragma once
 
 #include <cstdint>
@@ -16,50 +18,59 @@
 
 namespace lockstep {
 
+// Number of a point in a grid; below 2^53, so that it is exact as a double, too.
 using PointIndex = std::uint64_t;
 
+// The numbered points of one scenario file. Immutable after construction.
 class Grid {
  public:
-  // Reads the scenario and every value of every setting, and the files they name (which stay in
+  // Reads the scenario, every value of every setting, and the files that they name (which stay in
   // `files`). Throws ConfigError with all mistakes, located in the texts of the settings. A mistake
-  // of a combination (a batch that does not divide) is found when its point is made.
+  // of a combination (a batch that does not divide) is found only when its point is built.
   Grid(const std::string& scenario_file, const std::vector<std::string>& settings,
        InputFiles& files);
 
   PointIndex size() const { return size_; }
-  // The scenario of one point: one strategy, one GPU count. Throws ConfigError.
+  // The scenario of one point: one strategy entry, one GPU count. Throws ConfigError if the
+  // combination is refused.
   Scenario scenario(PointIndex point) const;
-  std::size_t entry(PointIndex point) const;  // of the file's strategies, or of `strategies=`
-  // Path and value of each setting at a point, in the order of the settings.
+  // Index of the point's entry in the file's strategies, or in the values of `strategies=`.
+  std::size_t entry(PointIndex point) const;
+  // Path and value of each setting at a point, in the order of the settings; null if the setting
+  // does not apply to the point's entry.
   std::vector<std::pair<std::string, const std::string*>> set(PointIndex point) const;
   const std::vector<Setting>& settings() const { return settings_; }
-  // Equal for equal scenario text, settings and program.
+  // A hash of scenario text, settings and program version: equal digests number the same points.
   const std::string& digest() const { return digest_; }
 
  private:
-  // Where a setting applies.
+  // The entries to which a setting applies.
   struct Axis {
     EntriesOfSetting where;
     bool applies_to(std::size_t entry) const;
   };
   // The chosen value of each axis; nothing if the axis does not apply.
   std::vector<std::optional<std::size_t>> values_at(PointIndex point) const;
+  // The scenario of an entry with the chosen values. Throws ConfigError.
   Scenario read(std::size_t entry, const std::vector<std::optional<std::size_t>>& values) const;
+  // Reads every value once. Throws ConfigError with all mistakes.
   void check_values(InputFiles& files) const;
 
   std::string file_;
-  Node root_;                      // without strategies, GPU counts and measured rows
-  std::vector<Node> entries_;      // of `strategies`
-  std::vector<Setting> settings_;  // GPU counts of the file are the last
-  bool gpus_of_file_ = true;
-  Node most_gpus_;          // the largest count: slow ranks beyond the others are no mistake
-  std::vector<Axis> axes_;  // one for each setting
-  std::vector<PointIndex> begins_;  // of each entry's points
+  Node root_;                      // the file without strategies, GPU counts and measured rows
+  std::vector<Node> entries_;      // elements of `strategies`
+  std::vector<Setting> settings_;  // the GPU counts of the file come last
+  bool gpus_of_file_ = true;       // no setting gives GPU counts
+  // The largest GPU count: a slow rank that only this count has is no mistake at smaller counts.
+  Node most_gpus_;
+  std::vector<Axis> axes_;          // one for each setting
+  std::vector<PointIndex> begins_;  // number of the first point of each entry
   PointIndex size_ = 0;
   std::string digest_;
 };
 
-// `count` different points of the grid, drawn with `seed`, ascending; all if there are fewer.
+// Draws `count` different points of a grid with `size` points, keyed by `seed`; returns them in
+// ascending order. Returns all points if there are no more than `count`.
 std::vector<PointIndex> sample(PointIndex size, std::size_t count, std::uint64_t seed);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Judges a candidate's job: whether it keeps the limits, and its figures. Runs in worker processes.
+// Judgement of a candidate's job: whether it keeps the limits, and its figures. Bounds come first,
+// then memory, then the simulation. It runs in worker processes; judgements travel to the parent as
+// text.
 #pragma once
 
 #include <limits>
@@ -17,15 +19,16 @@ namespace lockstep {
 
 // The outcome of a candidate.
 struct Judgement {
-  std::optional<Verdict> verdict;
-  std::string left_out;  // the reason why there is no verdict
+  std::optional<Verdict> verdict;  // absent = left out
+  std::string left_out;            // the reason why there is no verdict
 };
 
+// Reasons that several files use.
 inline constexpr const char* too_large = "needs more memory than a GPU may use";
 inline constexpr const char* misses_deadline = "misses the deadline";
 inline constexpr const char* exceeds_budget = "exceeds the budget";
 
-// Serialised form, from a worker process to its parent.
+// Judgements as text from a worker process to its parent, and back.
 std::string judgements_text(const std::vector<Judgement>& list);
 std::vector<Judgement> read_judgements(const std::string& text);
 
@@ -36,24 +39,28 @@ int rented_gpus(const Scenario& scenario, int gpus, const Machine& machine);
 // Jobs that differ in the micro-batch only, the largest first.
 using Group = std::vector<Scenario>;
 
+// Judges jobs one after the other. Keeps files, priced steps and memory of equal steps between
+// jobs; one object per process.
 class Judge {
  public:
-  static constexpr double never = std::numeric_limits<double>::infinity();
+  static constexpr double never = std::numeric_limits<double>::infinity();  // no limit of time
 
   Judge(const InputFiles& files, const RecommendOptions& options)
       : files_(files), options_(options) {}
 
-  // Judges the jobs in order. A job is not simulated if it does not fit, or if the compute or the
-  // communication of a step alone exceeds a limit. The same holds for a job whose compute or
-  // communication alone takes longer than a whole step of a larger micro-batch: it is neither
-  // faster nor cheaper. The smallest micro-batch is exempt from this last rule, because it needs
-  // least memory.
+  // Judges the jobs in order. A job is not simulated if it does not fit into memory, or if the
+  // compute or the communication of its steps alone takes longer than the deadline or costs more
+  // than the budget. A job is not simulated either if its compute or communication alone takes
+  // longer than the whole run with a larger micro-batch: it is neither faster nor cheaper. The
+  // smallest micro-batch is exempt from this last rule, because it needs least memory; with
+  // RankBy::memory all micro-batches are exempt.
   std::vector<Judgement> judge(const Group& group, const Report& report);
 
-  // Judges one job; it is left out if it certainly takes longer than `fastest` seconds.
+  // Judges one job. It is left out if its run certainly takes longer than `fastest` seconds.
   Judgement judge(const Scenario& scenario, double fastest, const Report& report);
 
  private:
+  // The question to the memory model.
   MemoryQuery memory_asked(const Job& job);
 
   InputFiles files_;
@@ -62,9 +69,11 @@ class Judge {
   RecommendOptions options_;
 };
 
-// The outcome of each candidate, in order, from worker processes.
+// Judges all groups on worker processes and returns one judgement per job, in order. A group whose
+// process fails gets judgements with the reason of the failure.
 std::vector<Judgement> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
                                     const RecommendOptions& options);
+// Worker processes of a run: as asked for, or one per core.
 int workers_of(const RunOptions& run);
 
 }  // namespace lockstep

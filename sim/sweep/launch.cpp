@@ -1,4 +1,5 @@
-// Reads the environment variables of Open MPI, MPICH and Slurm.
+// Reads the environment variables of Open MPI, MPICH and Slurm. The first launcher that reports
+// more than one rank counts.
 #include "sweep/launch.hpp"
 
 #include <array>
@@ -8,11 +9,12 @@ namespace lockstep {
 
 namespace {
 
+// The variables of one launcher.
 struct Variables {
   const char *rank, *ranks, *by;
 };
-// Open MPI's mpirun; PMI of MPICH and others; a step of Slurm's srun. The allocation's own
-// SLURM_NTASKS is no evidence: a batch script is one process.
+// Open MPI's mpirun; PMI of MPICH and others; a job step of Slurm's srun. SLURM_NTASKS of the
+// allocation is not used: a batch script has it and is one process.
 constexpr std::array launchers{Variables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
                                Variables{"PMI_RANK", "PMI_SIZE", "an MPI launcher"},
                                Variables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"}};

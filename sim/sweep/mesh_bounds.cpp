@@ -1,4 +1,5 @@
-// Adds up layers by stage.
+// Bounds of a mesh from sums over the layers of each stage. The step is built once without the
+// pipeline, on the GPUs of one stage; every cut into stages is then a difference of prefix sums.
 #include "sweep/mesh_bounds.hpp"
 
 #include <algorithm>
@@ -15,23 +16,25 @@ namespace lockstep {
 
 namespace {
 
-// The same work without the pipeline: on the GPUs of one stage, which hold all layers.
+// The job without its pipeline, on the GPUs of one stage, which then hold all layers.
 Scenario without_pipeline(const Scenario& job) {
   Scenario alone = job;
   alone.gpus = {job.gpus.front() / static_cast<int>(job.parallel.pipeline.stages)};
   alone.parallel.pipeline = {};
-  alone.stragglers = {};  // least_step_seconds() says whether they leave a bound
+  alone.stragglers = {};  // least_step_seconds() decides whether they leave a bound
   alone.faults.reset();
   return alone;
 }
 
-// Bytes for each parameter of a rank's layers: of the parameter with its optimizer's state, and of
-// its gradient; complete or in shares.
+// Bytes that a rank holds per parameter of its layers: parameter with optimizer state, and
+// gradient. Shards divide them.
 struct Held {
   double dense = 0, expert = 0;
   double dense_gradient = 0, expert_gradient = 0;
 };
 
+// The bytes per parameter under this strategy. FSDP shards everything among the copies of a
+// parameter, ZeRO (meshes are tried with stage 1) the optimizer state, DDP nothing.
 Held held_by(const Point& point, const StrategyOptions& strategy) {
   const Job& job = point.job;
   const double element = parameter_bytes(point.precision);
@@ -48,8 +51,8 @@ Held held_by(const Point& point, const StrategyOptions& strategy) {
   return {element + state, element + state, element, element};
 }
 
-// The fewest micro-batches that wait for their backward at a rank's fullest moment, of all its
-// chunks.
+// For each rank, the micro-batches that wait for their backward at its fullest moment, all chunks
+// together.
 std::vector<int> fewest_in_flight(PipelineSchedule schedule, const PipelineShape& shape) {
   if (shape.stages == 1) return {1};
   std::vector<int> counts;
@@ -66,6 +69,8 @@ const MeshBounds::Sums& MeshBounds::sums_of(const Point& point) {
   const auto [known, is_new] = sums_.try_emplace({job.step, job.mesh.stage_gpus()});
   Sums& sums = known->second;
   if (!is_new) return sums;
+  // Seconds of exchanges that stand between kernels; exchanges beside compute are left out of a
+  // lower bound.
   const auto waited = [&](const std::vector<AxisExchange>& exchanges) {
     double seconds = 0;
     for (const AxisExchange& exchange : exchanges) {
@@ -76,6 +81,7 @@ const MeshBounds::Sums& MeshBounds::sums_of(const Point& point) {
   for (auto* list : {&sums.forward, &sums.backward, &sums.dense, &sums.expert, &sums.saved}) {
     list->push_back(0);
   }
+  // A storage that several layers save counts once, and copies of weights are counted elsewhere.
   std::set<int> storages;
   const auto add = [](std::vector<double>& list, double more) {
     list.push_back(list.back() + more);
@@ -107,6 +113,7 @@ MeshBound MeshBounds::of(const Scenario& job) {
   const Scenario alone = without_pipeline(job);
   const Point point = expand(alone, files_.of(alone), workloads_).front();
   const int micro_batches = point.job.accumulation;
+  // A schedule may exclude this number of stages, chunks or micro-batches.
   const PipelineShape shape{static_cast<int>(pipeline.stages), chunks_of(pipeline), micro_batches,
                             0};
   if (shape.stages > 1) {
@@ -115,6 +122,7 @@ MeshBound MeshBounds::of(const Scenario& job) {
     if (!misfits.empty()) return bound;
   }
   const Sums& sums = sums_of(point);
+  // first[part] .. first[part + 1]: the layers of each part of the model.
   std::vector<int> first = even_cuts(*point.job.step, pipeline, shape.parts(), job.parallel.where);
   first.push_back(static_cast<int>(point.job.step->layers.size()));
   const auto of_part = [&](const std::vector<double>& list, int part) {
@@ -124,8 +132,10 @@ MeshBound MeshBounds::of(const Scenario& job) {
   };
   const Held held = held_by(point, job.strategies.front().options);
   const std::vector<int> in_flight_of = fewest_in_flight(pipeline.schedule, shape);
+  // `before`: seconds in the stages before the rank, for one micro-batch.
   double seconds = 0, before = 0;
   for (int rank = 0; rank < shape.stages; ++rank) {
+    // The parts on this rank. Activations in flight are bounded by the part that saves least.
     double work = 0, bytes = 0, gradients = 0, saved = std::numeric_limits<double>::infinity();
     for (int part = 0; part < shape.parts(); ++part) {
       if (place_of(pipeline.schedule, shape, part).rank != rank) continue;
@@ -144,7 +154,8 @@ MeshBound MeshBounds::of(const Scenario& job) {
   Point asked = point;
   asked.job.stragglers = job.stragglers;
   const int gpus = job.gpus.front();
-  // Token slices are in all stages at once, and compute less of the part that a mask hides.
+  // Token slices are in all stages at once, and a causal mask makes earlier slices cheaper: the
+  // bound would not hold.
   const bool whole = pipeline.slices == 1;
   if (whole && least_step_seconds(asked) > 0) bound.total = seconds * steps_of_run(job, point);
   bound.capacity = point.job.machine.device.memory_bytes;

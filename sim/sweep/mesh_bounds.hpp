@@ -1,5 +1,5 @@
-// Lower bounds of a candidate with a mesh, without its simulation: seconds of a step and bytes of
-// the fullest stage. Used to rule out candidates (mesh_search.hpp).
+// Lower bounds of a candidate with a mesh, without its simulation: seconds of the whole run and
+// bytes of the fullest stage. mesh_search.hpp rules out candidates by them.
 #pragma once
 
 #include <map>
@@ -13,27 +13,36 @@
 
 namespace lockstep {
 
+// The bounds of one candidate.
 struct MeshBound {
-  double total = 0;       // seconds of the whole run
+  double total = 0;       // seconds of the whole run; 0 = no bound
   double bytes = 0;       // of one GPU's memory
-  double dollars = 0;     // of the whole run; 0 = no price
+  double dollars = 0;     // of the whole run; 0 = no bound or no price
   double capacity = 0;    // bytes that a GPU has
   std::string refused{};  // why the candidate cannot be; "" = it can
 };
 
+// Computes bounds. Keeps priced steps and sums between candidates, so candidates with equal layers
+// should follow each other.
 class MeshBounds {
  public:
   explicit MeshBounds(const InputFiles& files) : files_(files) {}
 
-  // A job of one strategy on one GPU count. Time bound of every rank: the forwards of the stages
-  // before it, its own work of all micro-batches, and the backwards of the stages before it, unless
-  // the schedule splits these (for equal stages (m + p - 1) / m of the work). Work is kernels and
-  // blocking exchanges. Memory bound: parameters and optimizer state, plus gradients or the
-  // activations of micro-batches in flight that are not recomputed.
+  // Bounds of a job with one strategy on one GPU count. Throws ConfigError if the job is refused.
+  //
+  // Time: each rank must wait for the first micro-batch to pass the stages before it, then do its
+  // own work of all micro-batches; backward of the first part passes the earlier stages at the end,
+  // unless the schedule splits backward. For p equal stages and m micro-batches this is (m + p - 1)
+  // / m of the work. Work is kernels and exchanges that nothing hides. Jobs with token slices, and
+  // with stragglers that may make ranks faster, have no bound of time.
+  //
+  // Memory: parameters and optimizer state of the stage, plus the larger of its gradients and its
+  // activations of the micro-batches in flight that are not recomputed.
   MeshBound of(const Scenario& job);
 
  private:
-  // Prefix sums over the layers, of one micro-batch.
+  // Prefix sums over the layers of one micro-batch: seconds of forward and backward, parameters
+  // outside and inside of experts, bytes of saved activations.
   struct Sums {
     std::vector<double> forward, backward, dense, expert, saved;
   };

@@ -1,4 +1,6 @@
-// Bounds all candidates on worker processes, then simulates the most promising.
+// Branch and bound over meshes: bounds of all candidates on worker processes, then simulations in
+// ascending order of the bounds, each result raising the bar for the rest. For each GPU count of a
+// platform at most most_simulated meshes are simulated.
 #include "sweep/mesh_search.hpp"
 
 #include <algorithm>
@@ -19,22 +21,24 @@ using Json = nlohmann::json;
 
 constexpr const char* mesh_too_slow =
     "a mesh that cannot be 1 % faster than the best on as many GPUs";
-// A share of the time; predictions of two meshes do not tell less apart.
+// Share of the time; predictions of two meshes do not distinguish less.
 constexpr double negligible_gain = 0.01;
 constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
-constexpr double most_silent_seconds = 600;  // seconds
-// On as many GPUs of a platform: some more than the best have needed so far.
+constexpr double most_silent_seconds = 600;  // without progress, after which a process is killed
+// Simulations for each platform and GPU count: somewhat more than any known best mesh has needed.
 constexpr int most_simulated = 24;
 constexpr const char* mesh_too_far =
     "a mesh that is not among the 24 whose bounds promise most on as many GPUs";
 
-// Candidates that compute the same micro-batch: neighbours that differ in pipeline only.
+// Whether two candidates compute the same micro-batch, that is, differ in the pipeline only. Such
+// neighbors share one piece of work, and with it the priced step.
 bool same_layers(const Candidate& a, const Candidate& b) {
   const ParallelOptions &p = a.parallel, &q = b.parallel;
   return a.base == b.base && a.gpus == b.gpus && p.tensor.size == q.tensor.size &&
          p.context.size == q.context.size && p.expert.size == q.expert.size;
 }
 
+// Bounds of all candidates, in order, computed on worker processes.
 std::vector<MeshBound> bounds_of(const InputFiles& files, const std::vector<Candidate>& meshes,
                                  const RunOptions& run) {
   std::vector<std::size_t> begins;
@@ -73,13 +77,14 @@ std::vector<MeshBound> bounds_of(const InputFiles& files, const std::vector<Cand
   return all;
 }
 
-// The best so far, by platform and GPU count.
+// The best result so far for each platform and GPU count: seconds, or bytes with RankBy::memory.
 class Best {
  public:
   explicit Best(bool by_memory) : by_memory_(by_memory) {}
 
   double of(const Verdict& verdict) const { return by_memory_ ? verdict.device : verdict.total; }
   double of(const MeshBound& bound) const { return by_memory_ ? bound.bytes : bound.total; }
+  // Takes a judged candidate into account, if it meets the limits.
   void hear(const Candidate& candidate, const Judgement& judged, const RecommendOptions& options) {
     if (!judged.verdict) return;
     const Verdict& v = *judged.verdict;
@@ -88,6 +93,7 @@ class Best {
     const auto [best, is_new] = best_.try_emplace({candidate.platform, candidate.gpus}, of(v));
     if (!is_new) best->second = std::min(best->second, of(v));
   }
+  // Whether the bound shows that the candidate cannot beat the best by a gain that counts.
   bool is_worse(const Candidate& candidate, const MeshBound& bound) const {
     const auto best = best_.find({candidate.platform, candidate.gpus});
     if (best == best_.end()) return false;
@@ -99,7 +105,7 @@ class Best {
   std::map<std::pair<std::string, int>, double> best_;
 };
 
-// Why a bound rules a candidate out by itself; "" = it does not.
+// The reason why a bound excludes a candidate by itself; "" = it does not.
 std::string rule_out(const MeshBound& bound, const RecommendOptions& options) {
   const double most =
       options.memory > 0 ? std::min(options.memory, bound.capacity) : bound.capacity;
@@ -122,6 +128,7 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
   const std::vector<MeshBound> bounds = bounds_of(files, meshes, options.run);
   Best best(options.by == RankBy::memory);
   for (std::size_t i = 0; i < plain.size(); ++i) best.hear(plain[i], plain_judged[i], options);
+  // Candidates that their bounds do not exclude, most promising first.
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < meshes.size(); ++i) {
     std::string& why = answer.judged[i].left_out;
@@ -140,11 +147,14 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
   };
   const auto workers = static_cast<std::size_t>(workers_of(options.run));
   Pool pool({.workers = workers_of(options.run), .most_silence = most_silent_seconds}, work);
+  // Numbers by platform and GPU count, for the limit and for progress.
   std::map<std::pair<std::string, int>, int> simulated, waiting;
   std::size_t next = 0, most = 0;  // simulations at most
   for (const std::size_t i : order) {
     most += waiting[{meshes[i].platform, meshes[i].gpus}]++ < most_simulated ? 1 : 0;
   }
+  // Keep two jobs per worker in the pool, no more: each result may exclude the candidates that
+  // follow.
   while (next < order.size() || pool.unanswered() > 0) {
     for (; next < order.size() && pool.unanswered() < 2 * workers; ++next) {
       const std::size_t i = order[next];

@@ -1,5 +1,5 @@
-// Searches thousands of candidates with a mesh. Bounds rule out most; the others are simulated in
-// order of their bounds until no bound is below the best result.
+// A search over thousands of candidates with a mesh. Bounds rule out most of the candidates; the
+// others are simulated in order of their bounds until no bound is below the best result.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,16 @@
 
 namespace lockstep {
 
+// The outcome of the search.
 struct JudgedMeshes {
   std::vector<Judgement> judged;  // in the order of the candidates
   MeshCounts counts;
 };
 
-// `plain`: judged candidates without a mesh. A mesh is not simulated if its bound shows that it
-// cannot be 1 % faster than the best candidate, with or without a mesh, on as many GPUs of the same
-// platform. With --by memory, it is not simulated if it certainly needs more memory.
+// Judges candidates with a mesh, given the judged candidates without one (`plain`). A mesh is not
+// simulated if its bound shows that it cannot be 1 % faster than the best candidate, with or
+// without a mesh, on as many GPUs of the same platform. With RankBy::memory it is not simulated if
+// it certainly needs more memory.
 JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
                           const std::vector<Candidate>& plain,
                           const std::vector<Judgement>& plain_judged,

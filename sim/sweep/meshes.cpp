@@ -1,4 +1,5 @@
-// Combines the sizes of the axes, and leaves out combinations that do not divide the model.
+// Combines the sizes of a mesh's axes and leaves out combinations that do not divide the model. The
+// builders of steps and pipelines check the same rules; checking here first saves building a step.
 #include "sweep/meshes.hpp"
 
 #include <fmt/format.h>
@@ -14,13 +15,15 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t long_sequence = 32'768;  // tokens from which on a sequence is shared
+// Sequences of at least so many tokens are tried with context parallelism by default.
+constexpr std::int64_t long_sequence = 32'768;
 
 // Counts of a model that the sizes of axes must divide.
 struct Divisible {
   std::int64_t heads = 0, tokens = 0, experts = 0, blocks = 0;
 };
 
+// Reads the counts from the model's layers.
 Divisible divisible_of(const TrainingStep& step) {
   Divisible counts;
   std::set<std::string> blocks;
@@ -34,15 +37,19 @@ Divisible divisible_of(const TrainingStep& step) {
   return counts;
 }
 
-// As even_cuts() spreads blocks: evenly, or with the embedding and the head as a block each.
+// Whether blocks divide evenly among parts, as even_cuts() spreads them: blocks alone, or with
+// embedding and head as a block each.
 bool are_even(std::int64_t blocks, std::int64_t parts) {
   return parts <= blocks && (blocks % parts == 0 || (blocks + 2) % parts == 0);
 }
 
+// Whether the schedule needs several chunks of the model per stage.
 bool takes_several(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::looped_bfs;
 }
 
+// The pipelines with this number of stages: each schedule of the limits, with each number of chunks
+// that it takes.
 std::vector<PipelineOptions> pipelines_of(const MeshLimits& limits, const PipelineOptions& base,
                                           std::int64_t stages) {
   std::vector<PipelineOptions> list;
@@ -62,6 +69,8 @@ std::vector<PipelineOptions> pipelines_of(const MeshLimits& limits, const Pipeli
   return list;
 }
 
+// Whether all axes divide their counts. Context parallelism halves each rank's part of the sequence
+// once more (zigzag order), hence the factor 2.
 bool divides(const ParallelOptions& mesh, const Divisible& counts, int gpus) {
   const std::int64_t tensor = mesh.tensor.size, context = mesh.context.size;
   const std::int64_t expert = mesh.expert.size, stages = mesh.pipeline.stages;
@@ -78,6 +87,8 @@ std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelO
                                        const TrainingStep& step, int gpus, int gpus_per_node,
                                        std::size_t& refused) {
   const Divisible counts = divisible_of(step);
+  // Without limits, context parallelism is tried for long sequences only; experts only if the model
+  // has some.
   std::vector<std::int64_t> contexts = limits.context, experts{1};
   if (contexts.empty()) contexts = {1};
   if (limits.context.empty() && counts.tokens >= long_sequence) contexts = {1, 2, 4, 8, 16};

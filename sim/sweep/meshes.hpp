@@ -11,22 +11,22 @@
 
 namespace lockstep {
 
-// Forms of strategies that are tried around a mesh, as `recommend` writes them.
+// A form of a strategy that is tried around a mesh, as `recommend` writes it.
 struct MeshForm {
   const char* name;      // "zero1"
   const char* strategy;  // "zero"
   const char* options;   // "{stage: 1}"
-  bool whole_nodes;      // only where copies of the parameters stand on several nodes
+  bool whole_nodes;      // needs copies of the parameters on several whole nodes
 };
 inline constexpr std::array mesh_forms{
     MeshForm{"ddp", "ddp", "{}", false}, MeshForm{"zero1", "zero", "{stage: 1}", false},
     MeshForm{"fsdp2", "fsdp", "{version: 2}", false},
     MeshForm{"fsdp2 hybrid_shard", "fsdp", "{version: 2, sharding: hybrid_shard}", true}};
 
-// All combinations of the limits' sizes whose replicas fill the given number of GPUs and whose axes
-// divide the model. Other options are those of `base`. Data parallelism alone is not included.
-// Tensor ranks stay on a node. `step`: the step of the whole model. `refused` counts the
-// combinations that do not divide.
+// All combinations of the limits' sizes whose replicas fill `gpus` GPUs and whose axes divide the
+// model. `base` gives all other options. Data parallelism alone is left out, and tensor ranks stay
+// on a node. `step`: the step of the whole model. Adds the number of combinations that do not
+// divide to `refused`.
 std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelOptions& base,
                                        const TrainingStep& step, int gpus, int gpus_per_node,
                                        std::size_t& refused);
@@ -34,8 +34,8 @@ std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelO
 // "tp8 pp4 interleaved x5"; "" = only data parallelism.
 std::string mesh_name(const ParallelOptions& mesh);
 
-// `parallel` of the scenario with the axes that have several ranks. Without a recipe, tensor ranks
-// share the sequence and the loss, and experts are whole.
+// The mesh as a setting `parallel={...}` with the axes that have several ranks. Without a recipe,
+// tensor ranks share the sequence and the loss, and experts are whole.
 std::string mesh_setting(const ParallelOptions& mesh, bool recipe);
 
 }  // namespace lockstep

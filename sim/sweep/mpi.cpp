@@ -1,5 +1,11 @@
-// Two-sided messages only: a shared counter by one-sided ones fails on one rank and is
+// A manager on rank 0 hands out row numbers on request; all ranks simulate and send rows back. Only
+// two-sided messages are used: a shared counter with one-sided operations fails on one rank and is
 // unfair on many (Open MPI 4.1.4).
+//
+//     rank n                         rank 0
+//     tag_want: "about 40 points" -> take them from the queue
+//               row numbers       <- tag_give (none = nothing is left)
+//     tag_rows: finished rows     -> append to the file
 #include "sweep/mpi.hpp"
 
 #include <fmt/format.h>
@@ -17,18 +23,19 @@ namespace lockstep {
 namespace {
 
 constexpr int tag_want = 1;             // to rank 0: a number of points
-constexpr int tag_give = 2;             // from rank 0: row numbers; none = there is nothing left
-constexpr int tag_rows = 3;             // to rank 0: rows, as below
-constexpr double tick = 0.005;          // seconds between two looks at messages
-constexpr double supply_seconds = 0.5;  // of work that a rank asks for at a time
-constexpr double between_syncs = 1;
+constexpr int tag_give = 2;             // from rank 0: row numbers; none = nothing is left
+constexpr int tag_rows = 3;             // to rank 0: finished rows, as pack() writes them
+constexpr double tick = 0.005;          // seconds between two checks for messages
+constexpr double supply_seconds = 0.5;  // work that a rank asks for at a time
+constexpr double between_syncs = 1;     // seconds
 
-// Rows as bytes: number, size, text; and again.
+// Appends a row to a bundle: number, size, text.
 void pack(std::string& bundle, std::uint64_t number, const std::string& row) {
   const std::uint64_t head[] = {number, row.size()};
   bundle.append(reinterpret_cast<const char*>(head), sizeof head);
   bundle += row;
 }
+// Calls use(number, row) for each row of a bundle.
 template <class Use>
 void unpack(const std::string& bundle, Use&& use) {
   for (std::size_t at = 0; at < bundle.size();) {
@@ -40,7 +47,7 @@ void unpack(const std::string& bundle, Use&& use) {
   }
 }
 
-// How many points last for a while.
+// Estimates from the rate of answers so far how many points last for supply_seconds.
 class Supply {
  public:
   void answered(std::size_t count) { answered_ += count; }
@@ -54,12 +61,14 @@ class Supply {
   std::size_t answered_ = 0;
 };
 
+// Whether a message with this tag has arrived; `status` then describes it.
 bool waits(int tag, MPI_Status& status) {
   int flag = 0;
   MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &flag, &status);
   return flag != 0;
 }
 
+// Receives the message that `status` describes.
 template <class Vector>
 Vector receive(const MPI_Status& status) {
   int bytes = 0;
@@ -71,6 +80,7 @@ Vector receive(const MPI_Status& status) {
   return data;
 }
 
+// Sends a vector or text as bytes.
 template <class Vector>
 void send(const Vector& data, int to, int tag) {
   MPI_Send(data.data(), static_cast<int>(data.size() * sizeof data[0]), MPI_BYTE, to, tag,
@@ -79,6 +89,7 @@ void send(const Vector& data, int to, int tag) {
 
 using Numbers = std::vector<std::uint64_t>;
 
+// The loop of every rank but 0: asks for points, simulates them, sends rows.
 void work_for_others(const SweepPlan& plan, Pool& pool) {
   Supply supply;
   bool asked = false, more = true;
@@ -102,7 +113,7 @@ void work_for_others(const SweepPlan& plan, Pool& pool) {
   }
 }
 
-// Rank 0's side.
+// The loop of rank 0: simulates, hands out points, keeps rows.
 class Manager {
  public:
   Manager(const MpiSession& session, const SweepPlan& plan, RowsFile& rows,
@@ -112,6 +123,7 @@ class Manager {
     left_ = todo_.size();
   }
 
+  // Ends when all rows are there and every other rank has heard that nothing is left.
   void run(Pool& pool) {
     const std::size_t all = rows_.size(), before = all - left_;
     Supply supply;
@@ -139,7 +151,7 @@ class Manager {
   }
 
  private:
-  // Less at the end, so that all ranks end together.
+  // Takes up to `wanted` points from the queue. Fewer at the end, so that all ranks end together.
   Numbers take(std::size_t wanted) {
     const std::size_t share = todo_.size() / (2 * static_cast<std::size_t>(others_ + 1));
     const auto end = todo_.begin() + static_cast<std::ptrdiff_t>(std::min(
@@ -148,10 +160,12 @@ class Manager {
     todo_.erase(todo_.begin(), end);
     return taken;
   }
+  // Stores a finished row.
   void keep(std::size_t number, const std::string& row) {
     rows_.append(number, row);
     --left_;
   }
+  // Handles all messages that have arrived.
   void hear() {
     MPI_Status status;
     while (waits(tag_rows, status)) {
@@ -169,11 +183,12 @@ class Manager {
   RowsFile& rows_;
   const SweepOptions& options_;
   std::deque<std::uint64_t> todo_;
-  std::size_t left_ = 0;  // rows that are not there yet
-  int others_;            // ranks that may still ask
+  std::size_t left_ = 0;  // rows that are still missing
+  int others_;            // ranks that may still ask for points
 };
 
-// Every rank has read its own command line and its own copy of the scenario.
+// Compares the sweep's digest on all ranks: each has read its own command line and its own copy of
+// the scenario. Throws ConfigError on all ranks if one differs.
 void check_same_sweep(const SweepPlan& plan) {
   std::string first = plan.digest;
   first.resize(80, ' ');
@@ -203,7 +218,7 @@ void run_sweep_on_ranks(const MpiSession& session, const SweepPlan& plan, const 
                         RowsFile* rows, const SweepOptions& options) {
   check_same_sweep(plan);
   PoolOptions pool_of = pool_options(options);
-  if (options.workers == 0) pool_of.workers = 1;  // the ranks are one per core
+  if (options.workers == 0) pool_of.workers = 1;  // launchers start one rank per core
   Pool pool(pool_of, row_maker(plan, files));
   if (rows == nullptr) {
     work_for_others(plan, pool);

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Lasts from MPI_Init to MPI_Finalize.
+// Initializes MPI and finalizes it at the end of its life. REQUIRES: one object per process.
 class MpiSession {
  public:
   MpiSession();
@@ -21,9 +21,9 @@ class MpiSession {
   int rank_ = 0, ranks_ = 1;
 };
 
-// As run_sweep(). `rows`: on rank 0 only, null on others. Throws ConfigError if ranks were given
-// different sweeps. If the sweep is stopped, no rank survives (MPI_Abort), but rank 0's rows are on
-// the disk.
+// As run_sweep(), on all ranks together; every rank must call it. `rows`: the file on rank 0, null
+// on the others. Throws ConfigError if the ranks have different sweeps. If the sweep is stopped,
+// rank 0 syncs its rows and ends all ranks (MPI_Abort).
 void run_sweep_on_ranks(const MpiSession& session, const SweepPlan& plan, const InputFiles& files,
                         RowsFile* rows, const SweepOptions& options);
 

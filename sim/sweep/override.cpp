@@ -1,4 +1,5 @@
-// Puts settings into a scenario's tree, entry by entry of `strategies`.
+// Puts settings into a scenario's YAML tree, entry by entry of `strategies`. A setting inside an
+// entry takes one value only; several values need `lockstep sweep`.
 #include "sweep/override.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +13,7 @@ namespace lockstep {
 
 namespace {
 
+// The strategy's name of an entry, written as a bare name or as a map; "" = none is known.
 std::string kind_of_entry(const Node& entry) {
   if (entry.kind() == Node::Kind::scalar) return entry.scalar();
   for (const char* name : AlternativeNames<StrategyOptions>::names) {
@@ -20,7 +22,8 @@ std::string kind_of_entry(const Node& entry) {
   return "";
 }
 
-// `strategies` is a list also of one.
+// The value to put: a single value as it is, several values as a list. `strategies` is always a
+// list.
 Node value_of(const Setting& setting) {
   const bool single = setting.values.size() == 1;
   const Node& first = setting.values.front();
@@ -29,6 +32,7 @@ Node value_of(const Setting& setting) {
   return Node::parse_text("[]", setting.name).with_elements(setting.values);
 }
 
+// The scenario with one setting.
 Node with_setting(const Node& root, const Setting& setting) {
   const std::vector<Node> entries = elements_of(root, "strategies");
   const EntriesOfSetting where = entries_of(setting, entries);

@@ -1,4 +1,5 @@
-// Orders candidates, breaks ties, and finds the Pareto front.
+// Orders candidates by one figure, prefers simple ones among equals, and finds the Pareto front.
+// Equal candidates keep the order of the search.
 #include "sweep/ranking.hpp"
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace lockstep {
 
 namespace {
 
+// Whether `a` is at least as good as `b` in every known figure, and better in one.
 bool dominates(const Verdict& a, const Verdict& b) {
   bool as_good = true, better_in_one = false;
   const auto compare = [&](double of_a, double of_b) {
@@ -57,6 +59,7 @@ void rank(std::vector<Candidate>& list, RankBy by) {
   };
   sort(list.begin(), list.end(), by);
   if (by != RankBy::cost) return;
+  // Sort each run of candidates with nearly equal prices by time.
   for (auto begin = list.begin(); begin != list.end();) {
     const double most = 1.001 * begin->verdict.dollars;
     const auto end = std::find_if(begin, list.end(),
@@ -67,14 +70,19 @@ void rank(std::vector<Candidate>& list, RankBy by) {
 }
 
 void put_simple_first(std::vector<Candidate>& ranked) {
+  // Candidates by platform and GPU count, each list in ranked order.
   std::map<std::pair<std::string, int>, std::vector<std::size_t>> on_same_gpus;
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     on_same_gpus[{ranked[i].platform, ranked[i].gpus}].push_back(i);
   }
-  std::vector<std::pair<std::size_t, std::size_t>> places(ranked.size());  // in the new order
+  // Sort keys of the new order. A candidate that is passed over gets the key (place of the simpler
+  // one, then its own order), so it follows the simpler one directly.
+  std::vector<std::pair<std::size_t, std::size_t>> places(ranked.size());
   for (std::size_t i = 0; i < ranked.size(); ++i) places[i] = {i, 0};
   for (const auto& [gpus, members] : on_same_gpus) {
     const Candidate& best = ranked[members.front()];
+    // The largest ratio of times that is not distinguishable from 1. Both candidates have the same
+    // model and platform, so their common errors cancel.
     const auto passed_over_text = [&](const Candidate& c) {
       return interval_around(1, sigma_of_ratio(c.verdict.error, best.verdict.error, true, true))
           .high;

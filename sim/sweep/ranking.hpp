@@ -1,4 +1,5 @@
-// The order of candidates that meet every limit. Used on judged candidates only.
+// The order of candidates that meet every limit. Used on judged candidates only: every function
+// reads their verdicts.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,21 @@
 
 namespace lockstep {
 
-// Ties are broken by the other figures, then by the order of the search, so that the answer is
-// reproducible.
+// Whether `a` precedes `b` by the figure `by`. Ties are broken by cost, time and memory, then by
+// the order of the search, so that the answer is reproducible.
 bool better(const Candidate& a, const Candidate& b, RankBy by);
 
-// Best first. Prices that differ by less than 0.1 % are a tie, and the faster candidate wins. A
-// data loader sets the pace of many candidates, and rounding is no reason to take a slow one.
+// Sorts best first. With RankBy::cost, prices that differ by less than 0.1 % are a tie, which the
+// faster candidate wins: if a data loader sets the pace of many candidates, their prices differ by
+// rounding only.
 void rank(std::vector<Candidate>& list, RankBy by);
 
-// Among `ranked` candidates on the same GPUs, moves the simplest one in front of candidates that
-// are better by less than the interval of their ratio.
+// Among candidates on the same GPUs, moves the simplest one in front of candidates that are better
+// by less than the 90 % interval of the ratio of their times.
 void put_simple_first(std::vector<Candidate>& ranked);
 
-// Indices into the list, by time. A candidate is on the front if no other candidate is as good in
-// time, money, memory, energy and accuracy at once and better in one.
+// Indices of the Pareto front, by time. A candidate is on it unless another one is at least as good
+// in time, price, memory, energy and accuracy, and better in at least one.
 std::vector<std::size_t> pareto_front(const std::vector<Candidate>& list);
 
 }  // namespace lockstep

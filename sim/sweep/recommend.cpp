@@ -1,4 +1,6 @@
-// Judges candidates on worker processes, trains candidates that must learn, and fills the matrix.
+// Finds a recommendation: enumerate candidates, judge them on worker processes, rank the candidates
+// that meet every limit, train the best if an accuracy is asked for, fill the decision matrix. The
+// judging itself is in judge.cpp and mesh_search.cpp.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -23,24 +25,27 @@ namespace lockstep {
 
 namespace {
 
+// Reasons why a candidate was not trained.
 constexpr const char* shortlist_full = "not trained: the shortlist was full";
 constexpr const char* enough_trained = "not trained: enough were (--trainings)";
 constexpr const char* nearly_trained =
     "not trained: one of its kind was, with another batch split or memory saver";
 
-// The reason to exclude a candidate; "" = none.
+// The limit that a simulated candidate exceeds; "" = none.
 std::string fault(const Verdict& v, const RecommendOptions& options) {
   if (options.deadline > 0 && v.total > options.deadline) return misses_deadline;
   if (options.budget > 0 && v.dollars > options.budget) return exceeds_budget;
   return "";
 }
 
+// Candidates of one kind appear once in the shortlist.
 std::string shortlist_kind(const Candidate& c) {
   return fmt::format("{}/{}/{}", c.platform, c.gpus, c.family);
 }
 
-// Replicas and shards step together, and learn the same with every memory saver. The updates of a
-// server are only known from its simulation.
+// A key that is equal for candidates that certainly learn the same. Synchronous ranks learn the
+// same with every memory saver if GPUs and batch are equal. The updates of parameter servers are
+// only known from their simulation, so each such candidate has a key of its own.
 std::string learns_as(const Candidate& c) {
   if (make_strategy(c.base->strategies.front().options)->servers() == 0) {
     return fmt::format("{} GPUs of {} samples", c.gpus, c.micro * c.accumulation);
@@ -48,27 +53,28 @@ std::string learns_as(const Candidate& c) {
   return fmt::to_string(fmt::join(c.settings, " "));
 }
 
+// The outcome of one training.
 struct Learner {
-  std::optional<SeedMean> accuracy;  // none: could not be trained
-  std::set<std::string> who;         // "DDP on 4 GPUs"
+  std::optional<SeedMean> accuracy;  // absent = it could not be trained
+  std::set<std::string> who;         // candidates that learn like this, such as "DDP on 4 GPUs"
 };
 
 bool reaches(const Learner& learner, double accuracy) {
   return learner.accuracy && learner.accuracy->mean >= accuracy;
 }
 
-// By the key of their training. Each is trained once, best first.
+// All trainings so far. A training serves every candidate with its key.
 class Learners {
  public:
   explicit Learners(const RecommendOptions& options) : options_(options) {}
 
-  // nullptr: not trained, and nothing that learns the same.
+  // The training of a candidate; null if neither it nor a candidate with its key was trained.
   Learner* find(const Candidate& c) {
     const auto known = keys_.find(learns_as(c));
     return known == keys_.end() ? nullptr : &learners_.at(known->second);
   }
 
-  // Nothing when enough was trained.
+  // Trains the candidate, unless enough candidates were trained.
   void train(const Candidate& c, std::vector<std::string>& warnings) {
     const PreparedTraining training = options_.prepare(scenario_of(c));
     if (learners_.count(training.key) == 0) {
@@ -88,10 +94,11 @@ class Learners {
 
  private:
   const RecommendOptions& options_;
-  std::map<std::string, std::string> keys_;  // of learns_as()
-  std::map<std::string, Learner> learners_;  // by key
+  std::map<std::string, std::string> keys_;  // learns_as() -> key of the prepared training
+  std::map<std::string, Learner> learners_;  // by that key
 };
 
+// The reason to exclude a candidate whose accuracy is too low.
 std::string below(const Learner& learner, double accuracy) {
   const Interval& within = learner.accuracy->interval;
   return fmt::format("below {}: {} learn{} to {} ({} .. {})", percent(accuracy),
@@ -105,6 +112,7 @@ std::string below(const Learner& learner, double accuracy) {
 void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   Learners learners(options);
   std::set<std::string> listed, tried;  // kinds
+  // Training takes long: the search stops when the shortlist is full.
   for (const Candidate& c : answer.ranked) {
     const std::string kind = shortlist_kind(c);
     if (learners.find(c) == nullptr && listed.size() < most_shortlisted &&
@@ -122,6 +130,7 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
       most = std::max(most, learner->accuracy->mean);
     }
   }
+  // Keep candidates with enough accuracy, and count all others by reason.
   std::vector<Candidate> kept;
   for (Candidate& c : answer.ranked) {
     const Learner* learner = learners.find(c);
@@ -143,20 +152,22 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   answer.trainings = learners.size();
 }
 
-// "NIC bandwidth": the input to which a candidate is most sensitive; "" = none by half a percent.
+// The input to which a candidate is most sensitive, such as "NIC bandwidth"; "" = no input changes
+// the step by half a percent.
 std::string limit_of(const Candidate& c, const RecommendOptions& options) {
   const Scenario scenario = scenario_of(c);
   const Point point = expand(scenario).front();
   for (const Sensitivity& s :
        sensitivities(scenario, point, {}, {.workers = options.run.workers})) {
     const std::size_t change = s.input.rfind(" +10 %");
-    if (change == std::string::npos) continue;  // the batch
+    if (change == std::string::npos) continue;  // the batch is no hardware
     return std::abs(s.step_change) < 0.005 ? "" : s.input.substr(0, change);
   }
   return "";
 }
 
-// Families in the order of the table of strategies.
+// The decision matrix over all candidates that fit, even if they miss a limit. Families stand in
+// the order of the table of strategies, meshes last.
 std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const InputFiles& files,
                                     const RecommendOptions& options) {
   std::vector<MatrixColumn> matrix;
@@ -182,6 +193,7 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
     column.least_memory = any ? std::min(column.least_memory, v.device) : v.device;
     column.least_dollars = any ? std::min(column.least_dollars, v.dollars) : v.dollars;
   }
+  // Judge the fastest of each family again, with one GPU slower by 30 %.
   std::vector<Group> uneven;
   for (const MatrixColumn& column : matrix) {
     uneven.push_back({scenario_of(column.fastest)});
@@ -198,7 +210,8 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
   return matrix;
 }
 
-// Throws ConfigError where the scenario cannot be asked so.
+// Throws ConfigError if the scenario cannot answer the question: the run has no defined length, the
+// length does not depend on the candidate, or an input of a limit is missing.
 void check_question(const std::string& file, const Scenario& scenario,
                     const RecommendOptions& options) {
   const char* lengths = "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}";
@@ -238,8 +251,8 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
 
 namespace {
 
-// The fast path of present frameworks for the recommended candidate; a measured profile does not
-// include it.
+// Tries the fast path of present frameworks on the recommended candidate. Nothing with a profile,
+// which holds no times with these settings.
 std::vector<FasterStill> faster_still(const std::vector<Candidate>& ranked, const InputFiles& files,
                                       const RecommendOptions& options) {
   if (ranked.empty()) return {};
@@ -285,6 +298,8 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   Candidates all = candidates_of(scenario, options, files);
   answer.left_out = all.left_out;
   std::vector<Candidate>& candidates = all.plain;
+  // Candidates that differ in the micro-batch only are judged together, so that a larger
+  // micro-batch can rule out smaller ones.
   std::vector<Group> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (i == 0 || !same_but_for_micro_batch(candidates[i - 1], candidates[i])) {
@@ -301,6 +316,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   judged.insert(judged.end(), meshes.judged.begin(), meshes.judged.end());
   answer.candidates = candidates.size();
 
+  // Sort out the verdicts: candidates that fit, and among them candidates that meet every limit.
   std::vector<Candidate> fitting;
   bool priced = true;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -325,6 +341,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
     if (!why.empty()) ++answer.left_out[why];
     fitting.push_back(c);
   }
+  // Within a budget the question is usually how fast the run can be.
   const bool money_is_kept = options.budget > 0 && options.deadline == 0;
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);

@@ -1,5 +1,6 @@
-// The fields of `recommend --json` and the columns of `--csv` (results/fields.hpp). Include it to
-// write or to describe them.
+// The fields of `recommend --json` and the columns of `--csv`, in the form of results/fields.hpp.
+// Include it to write or to describe them. JSON has optional parts as objects; CSV has one column
+// for the main figure of each.
 #pragma once
 
 #include <fmt/format.h>
@@ -76,6 +77,7 @@ void describe(Visitor& v, const MatrixColumn& m) {
           "Bottleneck of the fastest candidate, if a slow GPU costs no time; else empty.");
 }
 
+// An entry of Recommendation::left_out, as JSON has it.
 struct LeftOut {
   std::string reason;
   std::size_t candidates = 0;

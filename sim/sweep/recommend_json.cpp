@@ -1,4 +1,5 @@
-// `recommend --json` and `--csv`.
+// Renders a recommendation as `recommend --json` and `--csv`, with its schema. Fields and columns
+// come from their declarations in recommend_fields.hpp; CSV has one row per ranked candidate.
 #include "results/columns.hpp"
 #include "results/json_schema.hpp"
 #include "results/table.hpp"

@@ -1,4 +1,6 @@
-// A recommendation for people: sentences, a table and the study's matrix.
+// Renders a recommendation for people: the shortlist as a table, the reason for each of its
+// candidates, commands to simulate them, the Pareto front, counts of excluded candidates, and the
+// study's decision matrix.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,10 +19,12 @@ namespace {
 
 using Align = Table::Align;
 
-constexpr std::size_t most_of_front = 12;
+constexpr std::size_t most_of_front = 12;  // rows of the Pareto front
+// In the order of RankBy.
 constexpr std::array by_names{"cheapest", "fastest", "least memory", "least energy"};
 
-// Columns of a table: only figures that differ between its candidates and that the user asked for.
+// The optional columns of a table of candidates. A column is shown if its figure exists, or differs
+// between candidates.
 struct Shown {
   bool numbers = false, platforms = false, energy = false, carbon = false, accuracy = false;
 };
@@ -36,6 +40,7 @@ Shown shown_of(const Recommendation& r) {
   return shown;
 }
 
+// An empty table with the shown columns.
 Table candidates_table(const Shown& shown) {
   std::vector<Table::Column> columns;
   if (shown.numbers) columns.push_back({"#"});
@@ -49,11 +54,12 @@ Table candidates_table(const Shown& shown) {
   return Table(columns);
 }
 
-// Blocks begin with the candidate's name.
+// The table in the width of a terminal; every block begins with the candidate's name.
 std::string folded(const Table& table, const Shown& shown) {
   return table.folded(text_width, 2 + (shown.numbers ? 1 : 0) + (shown.platforms ? 1 : 0));
 }
 
+// Adds a candidate's row.
 void add(Table& table, const Shown& shown, std::size_t number, const Candidate& c) {
   const Verdict& v = c.verdict;
   std::vector<std::string> cells;
@@ -76,13 +82,15 @@ void add(Table& table, const Shown& shown, std::size_t number, const Candidate& 
   table.add_row(std::move(cells));
 }
 
+// "12 % faster": a figure relative to the best candidate's; "" if they differ by less than half a
+// percent.
 std::string against(double value, double best, const char* less, const char* more) {
   const double ratio = value / best;
   if (best <= 0 || std::abs(ratio - 1) < 0.005) return "";
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio < 1 ? less : more);
 }
 
-// Shares of the test set compare by their difference.
+// Accuracies are shares of the test set and compare by their difference, in percentage points.
 std::string more_accurate(const Candidate& c, const Candidate& best) {
   if (!c.verdict.accuracy || !best.verdict.accuracy) return "";
   const double more = 100 * (c.verdict.accuracy->mean - best.verdict.accuracy->mean);
@@ -97,8 +105,8 @@ constexpr const char* no_autocast =
 constexpr const char* compresses =
     "gradients are compressed, which changes the learning: --min-accuracy trains it";
 
-// Differences in the computation: from `best`, or from the scenario if the candidate is the best
-// itself.
+// Warnings about other numerics than the user expects: against `best`, or against the scenario if
+// the candidate is the best itself.
 std::string otherwise(const Candidate& c, const Candidate& best) {
   const bool same = &c == &best;
   std::string text;
@@ -109,7 +117,7 @@ std::string otherwise(const Candidate& c, const Candidate& best) {
   return text;
 }
 
-// Why it stands before a better one; "" = it does not.
+// The reason why a candidate precedes a faster one; "" = it does not.
 std::string simpler(const Candidate& c) {
   if (!c.passed_over) return "";
   const PassedOver& other = *c.passed_over;
@@ -119,6 +127,8 @@ std::string simpler(const Candidate& c) {
       other.strategy, 100 * other.gain, numerics ? " (without autocast)" : "", 100 * other.told);
 }
 
+// The line about a candidate under "Why". The first one is told by the figure that it is best in,
+// the others by their differences from the first.
 std::string reason(const Recommendation& r, const Candidate& c, const Candidate& best) {
   std::string text = simpler(c);
   if (&c == &best) {
@@ -146,7 +156,8 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
   return text + otherwise(c, best);
 }
 
-// Settings of the question that the candidate's own settings contain are left out.
+// The command that simulates the candidate. Settings of the question that the candidate's own
+// settings replace are left out.
 std::string command(const Candidate& c, const std::string& scenario,
                     const std::vector<std::string>& settings) {
   std::vector<std::string> all;
@@ -166,6 +177,7 @@ std::string command(const Candidate& c, const std::string& scenario,
   return text;
 }
 
+// The decision matrix: a row per goal, a column per family, and the study's own choice at the end.
 std::string matrix_text(const Recommendation& r) {
   std::vector<Table::Column> columns{{"goal", Align::left}};
   for (const MatrixColumn& column : r.matrix) {
@@ -173,6 +185,7 @@ std::string matrix_text(const Recommendation& r) {
   }
   columns.push_back({"the study takes", Align::left});
   Table table(columns);
+  // Adds a row; `value` makes the cell of a family.
   const auto row = [&](const char* goal, const char* study, auto&& value) {
     std::vector<std::string> cells{goal};
     for (const MatrixColumn& column : r.matrix) cells.push_back(value(column));
@@ -203,7 +216,7 @@ std::string matrix_text(const Recommendation& r) {
   return table.folded(text_width, 1);
 }
 
-// Evenly over the front, both ends included.
+// The Pareto front, at most most_of_front rows, spread evenly with both ends included.
 std::string front_text(const Recommendation& r, const Shown& shown) {
   Table front = candidates_table(shown);
   const std::size_t rows = std::min(most_of_front, r.pareto.size());
@@ -214,6 +227,7 @@ std::string front_text(const Recommendation& r, const Shown& shown) {
   return folded(front, shown);
 }
 
+// One line for each setting that makes the first candidate faster.
 std::string faster_text(const Recommendation& r) {
   std::string text;
   for (const FasterStill& faster : r.faster) {

@@ -1,4 +1,5 @@
-// Cells of a row, and the header that they stand under.
+// Formats the rows of a sweep as JSON by hand and converts them to CSV. The columns are the columns
+// of `run --csv`, except figures that depend on other points.
 #include "sweep/row.hpp"
 
 #include <fmt/format.h>
@@ -19,13 +20,14 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::array kind_names{"answer", "refused", "failed"};
 
+// Text as a JSON string.
 std::string quoted(const std::string& text) {
   return OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 constexpr const char* none = "null";
 
-// The cells of `run --csv` that do not depend on other points.
+// The cells of `run --csv` without the scaling efficiency, which compares points.
 std::vector<Cell> cells_of(const Prediction& prediction) {
   ColumnCells columns;
   columns.column("precision", prediction.precision);
@@ -34,12 +36,15 @@ std::vector<Cell> cells_of(const Prediction& prediction) {
   return std::move(columns.cells);
 }
 
-// A value as --set was given it: numbers and truth values are themselves, all else is text.
+// A setting's value as JSON: numbers and truth values as they are, everything else as text.
 std::string set_value(const std::string& text) {
   const OrderedJson value = OrderedJson::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? text : quoted(text);
 }
 
+// The members that every row has, without the closing brace:
+//
+//     {"sweep":DIGEST,"row":NUMBER,"rows":ALL,"kind":KIND,"set":{PATH:VALUE,...}
 std::string beginning(const SweepPlan& plan, std::size_t number, RowKind kind) {
   std::string row =
       fmt::format(R"({{"sweep":"{}","row":{},"rows":{},"kind":"{}","set":{{)", plan.digest, number,
@@ -52,7 +57,7 @@ std::string beginning(const SweepPlan& plan, std::size_t number, RowKind kind) {
   return row + "}";
 }
 
-// RFC 4180.
+// A JSON value as a cell (RFC 4180); null is empty.
 std::string csv_cell(const OrderedJson& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();

@@ -1,5 +1,6 @@
-// One line of a sweep's result: the settings, and the answer or the reason why there is none.
-// Depends only on the input: the same bytes from every process.
+// One line of a sweep's result: its settings, and the answer or the reason why there is none. A row
+// depends on the input only, so every process writes the same bytes for it. Rows are JSON, one per
+// line; CSV is made from them at the end.
 #pragma once
 
 #include <string>
@@ -11,36 +12,39 @@
 
 namespace lockstep {
 
-// The chosen points of a grid, in ascending order, and their common data.
+// The points of a sweep in ascending order, and the data that all rows share.
 struct SweepPlan {
-  const Grid* grid = nullptr;
-  std::vector<PointIndex> points;  // a row's number is its place here
-  std::string digest;              // of the grid and the choice
-  std::vector<CostScale> scales;   // of the file's anchor; one per entry, or none
+  const Grid* grid = nullptr;      // not owned; must outlive the plan
+  std::vector<PointIndex> points;  // a row's number is its index here
+  std::string digest;              // identifies grid and sample
+  std::vector<CostScale> scales;   // from the file's anchor: one per entry, or none
 };
 
-// Rows without an answer: `refused` = the combination is impossible (a batch that does not divide,
-// ...), `failed` = the simulation crashed, hung, or exceeded its time or memory.
+// answer: a prediction. refused: the combination is impossible (a batch that does not divide).
+// failed: the simulation crashed, hung, or exceeded its time or memory.
 enum class RowKind { answer, refused, failed };
 
-// JSON, one line with its newline.
+// A row as one line of JSON with its newline. `number`: index into plan.points.
 std::string answer_row(const SweepPlan& plan, std::size_t number, const Prediction& prediction);
 std::string no_answer_row(const SweepPlan& plan, std::size_t number, RowKind kind,
                           const std::string& reason);
 
+// The beginning of a row, which tells to which sweep it belongs.
 struct RowHead {
   std::string digest;
-  std::size_t number = 0, all = 0;  // which of how many rows of the sweep
+  std::size_t number = 0, all = 0;  // row number, and rows of the whole sweep
   RowKind kind = RowKind::answer;
 };
-// Throws std::invalid_argument if the line is no row of a sweep.
+// Reads the head of a row. Throws std::invalid_argument if the line is no row of a sweep.
 RowHead read_row(const std::string& line);
-// The kind of a valid row, without parsing all of it.
+// The kind of a row, found without parsing. REQUIRES: `line` is a row; otherwise std::logic_error.
 RowKind kind_of(const std::string& line);
+// Whether the row is an answer that fits, found without parsing.
 bool fits_into_memory(const std::string& line);
-std::string reason_of(const std::string& line);  // why there is no answer; "" = there is one
+// The reason why there is no answer; "" = there is one.
+std::string reason_of(const std::string& line);
 
-// The same as CSV; the header is that of any row of the sweep.
+// The header and a row as CSV. All rows of a sweep have the same header.
 std::string csv_header(const std::string& line);
 std::string csv_row(const std::string& line);
 

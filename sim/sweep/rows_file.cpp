@@ -1,4 +1,6 @@
-// Appends rows to a part file, and sorts them into the final one.
+// Appends rows to a part file and sorts them into the final file. Rows are found again by their
+// offset, so a sweep of millions of rows needs little memory. A lock keeps a second program from
+// the same file.
 #include "sweep/rows_file.hpp"
 
 #include <fcntl.h>
@@ -22,6 +24,7 @@ namespace lockstep {
 
 namespace {
 
+// Throws OutputError with the system's reason.
 [[noreturn]] void cannot(const std::string& action, const std::string& file) {
   throw OutputError(fmt::format("cannot {} {}: {}", action, file, std::strerror(errno)));
 }
@@ -49,6 +52,7 @@ std::size_t for_each_line(const std::string& file, Use&& use) {
   return place;
 }
 
+// The head of a row of `file`. Throws ConfigError if the line is no row.
 RowHead head_of(const std::string& line, const std::string& file) {
   try {
     return read_row(line);
@@ -64,6 +68,7 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
                    std::vector<std::size_t> numbers, bool retry_failed)
     : file_(file), part_(file + ".part"), digest_(digest), numbers_(std::move(numbers)) {
   if (file_.empty()) {
+    // Without a name: a scratch file that the system removes when it is closed.
     std::FILE* scratch = std::tmpfile();
     if (scratch == nullptr) cannot("make", "a scratch file");
     fd_ = ::fcntl(::fileno(scratch), F_DUPFD_CLOEXEC, 0);
@@ -78,6 +83,7 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
   }
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0) cannot("write", part_);
+  // An exclusive lock; the system releases it when the program ends in any way.
   struct flock lock {};
   lock.l_type = F_WRLCK;
   if (::fcntl(fd_, F_SETLK, &lock) != 0) {
@@ -85,6 +91,8 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
     throw file_error(part_, "", "another sweep writes to it now",
                      "wait for it, or choose another name for the result");
   }
+  // A part file that this call has created is removed if the rows of FILE do not belong to this
+  // sweep.
   const bool fresh = ::lseek(fd_, 0, SEEK_END) == 0;
   try {
     take_up(retry_failed);
@@ -101,6 +109,7 @@ RowsFile::~RowsFile() {
 
 void RowsFile::take_up(bool retry_failed) {
   const std::set<std::size_t> wanted(numbers_.begin(), numbers_.end());
+  // Whether to keep a row. Throws ConfigError if it is from another sweep.
   const auto belongs = [&](const RowHead& head, const std::string& file) {
     if (head.digest != digest_ || !wanted.count(head.number)) {
       throw file_error(file, "",
@@ -111,7 +120,8 @@ void RowsFile::take_up(bool retry_failed) {
     return !retry_failed || head.kind != RowKind::failed;
   };
   end_ = static_cast<std::size_t>(std::max<off_t>(0, ::lseek(fd_, 0, SEEK_END)));
-  if (end_ == 0) {  // no .part: perhaps it is all there
+  // Without a part file, FILE itself may have the rows of a complete run: they are copied.
+  if (end_ == 0) {
     for_each_line(file_, [&](const std::string& line, std::size_t) {
       const RowHead head = head_of(line, file_);
       if (belongs(head, file_)) append(head.number, line);
@@ -132,7 +142,7 @@ void RowsFile::take_up(bool retry_failed) {
     if (belongs(head, part_)) remember(head.number, place, line);
     place = newline + 1;
   }
-  end_ = place;  // what follows was being written when the program was killed
+  end_ = place;  // an incomplete last line was being written when the program was killed
   if (::ftruncate(fd_, static_cast<off_t>(end_)) != 0) cannot("write", part_);
 }
 
@@ -180,7 +190,7 @@ void RowsFile::write(const std::string& file, bool csv) const {
     bool synced = false;
     try {
       put(csv, [&](const std::string& bundle) { write_all(out, bundle, file); });
-      synced = ::fsync(out) == 0 || errno == EINVAL;  // a pipe of --merge has nothing to sync
+      synced = ::fsync(out) == 0 || errno == EINVAL;  // a pipe cannot be synced
     } catch (...) {
       ::close(out);
       throw;
@@ -224,12 +234,13 @@ RowsFile::Counts RowsFile::counts() const {
 }
 
 void merge_rows(const std::vector<std::string>& files, const std::string& output, bool csv) {
-  std::map<std::size_t, std::string> seen;  // which file a row is from
+  // The file that each row came from, for messages.
+  std::map<std::size_t, std::string> seen;
   std::string digest;
   std::size_t all = 0;
   std::unique_ptr<RowsFile> merged;
   for (const std::string& file : files) {
-    opened_file(file);  // or says why not
+    opened_file(file);  // throws if the file cannot be read
     for_each_line(file, [&](const std::string& line, std::size_t) {
       const RowHead head = head_of(line, file);
       if (!merged) {

@@ -1,6 +1,6 @@
-// The rows of a sweep on disk. Use it so that a sweep can be interrupted and continued. While it
-// runs they are appended to FILE.part, in any order; at its end FILE appears, sorted and whole. If
-// the program is killed, the rows in FILE.part are kept, and the next run does not repeat them.
+// The rows of a sweep on disk, so that a sweep can be interrupted and continued. While it runs,
+// rows are appended to FILE.part in any order; at its end FILE appears, sorted and complete. If the
+// program is killed, the rows in FILE.part remain, and the next run does not repeat them.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@
 
 namespace lockstep {
 
+// Owns the open part file and a lock on it. Keeps the place of each row in memory, not its text.
 class RowsFile {
  public:
-  // `numbers`: all row numbers of the complete file. Continues with the rows of an earlier run,
-  // except its failed rows if asked for. Throws ConfigError if these rows belong to another sweep,
-  // or another program is writing them; OutputError if the file cannot be written. Without a file
-  // name: rows are kept until finish() prints them.
+  // `numbers`: all row numbers of the complete file. Continues with the rows of an earlier run; its
+  // failed rows are left out with `retry_failed`. Without a file name, rows are kept in a scratch
+  // file until finish() prints them. Throws ConfigError if the earlier rows belong to another
+  // sweep, or another program writes them; OutputError if the file cannot be written.
   RowsFile(const std::string& file, const std::string& digest, std::vector<std::size_t> numbers,
            bool retry_failed = false);
   ~RowsFile();
@@ -27,12 +28,16 @@ class RowsFile {
 
   std::size_t size() const { return numbers_.size(); }
   std::vector<std::size_t> missing() const;  // row numbers, ascending
+  // Adds a row to the part file. REQUIRES: `number` is one of the file's numbers.
   void append(std::size_t number, const std::string& line);
-  void sync();  // to the disk
-  // Writes all rows in order, to a file that appears whole, or (without a name) to standard output.
+  void sync();  // writes appended rows to the disk
+  // Writes all rows in order: to a file that appears only when complete, or without a name to
+  // standard output.
   void write(const std::string& file, bool csv) const;
-  void finish(bool csv);  // to FILE; FILE.part goes
+  // Writes FILE (or standard output) and removes FILE.part.
+  void finish(bool csv);
 
+  // Rows by kind.
   struct Counts {
     std::size_t answers = 0, refused = 0, failed = 0;
     std::size_t fitting = 0;   // answers that fit into memory
@@ -41,27 +46,31 @@ class RowsFile {
   Counts counts() const;
 
  private:
+  // Bytes of a row in the part file, and the properties that counts() adds up.
   struct Place {
     std::size_t offset = 0, size = 0;
     RowKind kind = RowKind::answer;
     bool fits = false;
   };
+  // Finds the rows of an earlier run.
   void take_up(bool retry_failed);
+  // Notes where a row is.
   void remember(std::size_t number, std::size_t offset, const std::string& line);
+  // Reads a row back.
   std::string line(std::size_t number) const;
-  // All rows in their order, in large bundles.
+  // Passes all rows in order to `write`, in large bundles.
   void put(bool csv, const std::function<void(const std::string&)>& write) const;
 
   std::string file_, part_;
   std::string digest_;
   std::vector<std::size_t> numbers_;
   int fd_ = -1;
-  std::size_t end_ = 0;  // bytes in it
-  std::map<std::size_t, Place> rows_;
+  std::size_t end_ = 0;                // bytes in the part file
+  std::map<std::size_t, Place> rows_;  // by row number
 };
 
-// `lockstep sweep --merge`: the rows of several files of one sweep (its shards) as one. Throws
-// ConfigError if the files belong to different sweeps, or rows are missing.
+// `lockstep sweep --merge`: joins the files of a sweep's shards into one. Throws ConfigError if the
+// files belong to different sweeps, repeat a row, or lack rows.
 void merge_rows(const std::vector<std::string>& files, const std::string& output, bool csv);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Parses `PATH=VALUES`, its ranges and lists, and puts a value at a path.
+// Parses `PATH=VALUES` with its ranges and lists, and puts a value at a path of a YAML tree. Every
+// piece keeps its column in the text, so that messages point at the wrong character.
 #include "sweep/setting.hpp"
 
 #include <fmt/format.h>
@@ -13,16 +14,19 @@ namespace {
 constexpr const char* grammar =
     "write PATH=VALUE,VALUE or PATH=A..B, A..B*FACTOR, A..B+STEP; for example gpus=1,2,4..64*2";
 
+// A part of a setting's text, such as one value.
 struct Piece {
   std::string text;
-  std::size_t column = 0;  // from 0
+  std::size_t column = 0;  // in the text, from 0
 };
 
+// Throws the error at a column counted from 0.
 [[noreturn]] void fail(const Setting& setting, std::size_t column, std::string message,
                        std::string hint = "") {
   throw setting_error(setting, static_cast<int>(column) + 1, std::move(message), std::move(hint));
 }
 
+// Splits a path at dots and brackets. Throws ConfigError for an empty name or a wrong index.
 std::vector<PathStep> parse_path(const Setting& setting) {
   std::vector<PathStep> steps;
   const std::string& path = setting.path;
@@ -49,7 +53,7 @@ std::vector<PathStep> parse_path(const Setting& setting) {
   return steps;
 }
 
-// At commas that are in no quotes, brackets or braces.
+// Splits at commas outside quotes, brackets and braces.
 std::vector<Piece> split(const std::string& text, std::size_t from) {
   std::vector<Piece> pieces{{"", from}};
   char quote = 0;
@@ -78,8 +82,8 @@ std::vector<Piece> split(const std::string& text, std::size_t from) {
   return pieces;
 }
 
-// The same of the values of a setting. If the file gives a list for the field, a list means its
-// elements: its brackets are removed, and places in the text stay.
+// The values of a setting. For the fields that a file gives as a list (gpus, strategies) a single
+// list means its elements: the brackets are removed, and columns in the text stay.
 std::vector<Piece> pieces_of(const Setting& setting, const std::string& text, std::size_t from) {
   std::vector<Piece> pieces = split(text, from);
   if (setting.path != "gpus" && setting.path != "strategies") return pieces;
@@ -93,11 +97,13 @@ std::vector<Piece> pieces_of(const Setting& setting, const std::string& text, st
                                                                       : split(inner, first + 1);
 }
 
+// A number with its unit.
 struct Quantity {
   double number = 0;
-  std::string unit;  // as written, with the blank before it
+  std::string unit;  // as written, with a blank before it
 };
 
+// Nothing if the text does not begin with a finite number.
 std::optional<Quantity> parse_number(const std::string& text) {
   const std::size_t start = text.find_first_not_of(' ');
   if (start == std::string::npos) return std::nullopt;
@@ -111,13 +117,14 @@ std::optional<Quantity> parse_number(const std::string& text) {
   return quantity;
 }
 
-// The texts of A..B, A..B*F and A..B+S; nothing when it is no range.
+// The values of a range A..B, A..B*FACTOR or A..B+STEP as texts; nothing if the text is no range.
 std::optional<std::vector<std::string>> range(const Setting& setting, const Piece& piece) {
   const std::size_t dots = piece.text.find("..");
   if (dots == std::string::npos || piece.text.find_first_of("\"'[{") != std::string::npos) {
     return std::nullopt;
   }
   const std::size_t sign = piece.text.find_first_of("*+", dots + 2);
+  // Parses a bound or step; `role` names it in messages.
   const auto number = [&](const std::string& text, const char* role) {
     const auto quantity = parse_number(text);
     if (!quantity) {
@@ -133,6 +140,7 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
   const Quantity step = sign == std::string::npos ? Quantity{1, ""}
                                                   : number(piece.text.substr(sign + 1),
                                                            factor ? "the factor" : "the step");
+  // Only the end needs a unit; a unit elsewhere must be the same.
   for (const Quantity* part : {&first, &step}) {
     if (part->unit.empty() || part->unit == last.unit) continue;
     fail(setting, piece.column,
@@ -149,7 +157,8 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
     fail(setting, piece.column, "the range is empty: it ends before it begins", grammar);
   }
   std::vector<std::string> texts;
-  const double slack = 1e-9 * std::abs(last.number);  // 0.1..0.3+0.1 ends with 0.3
+  const double slack = 1e-9 * std::abs(last.number);  // 0.1..0.3+0.1 must end with 0.3
+  // Each value is computed from the first one, so that rounding errors do not add up.
   for (double value = first.number; value <= last.number + slack;) {
     if (texts.size() == most_values) {
       fail(setting, piece.column, fmt::format("the range has more than {} values", most_values));
@@ -162,8 +171,9 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
   return texts;
 }
 
+// A value as YAML. The text is padded with blanks, so that columns in the value are columns in the
+// setting.
 Node flow_value(const Setting& setting, const std::string& text, std::size_t column) {
-  // Padded, so that places in it are places in the setting.
   return Node::parse_text(std::string(column, ' ') + text, setting.name);
 }
 
@@ -173,6 +183,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
+// put(), recursive over the steps of the path from the `at`-th on.
 Node put_from(const Node& node, const Setting& setting, const Node& value, std::size_t at) {
   if (at == setting.steps.size()) return value;
   const PathStep& step = setting.steps[at];
@@ -190,6 +201,7 @@ Node put_from(const Node& node, const Setting& setting, const Node& value, std::
     return node.with_elements(elements);
   }
   Node map = node;
+  // A bare name equal to the key (`- ddp` and strategies.ddp.x) stands for a map with defaults.
   if (node.kind() == Node::Kind::scalar && node.scalar() == step.key) {
     map = node.empty_map();
   } else if (node.kind() == Node::Kind::null) {

@@ -17,32 +17,34 @@
 
 namespace lockstep {
 
+// One step of a path: a key of a map, or a place in a list.
 struct PathStep {
-  std::string key;                   // of a map,
-  std::optional<std::size_t> index;  // or place in a list, from 0
+  std::string key;                   // of a map; "" = a place in a list
+  std::optional<std::size_t> index;  // place in a list, from 0
   int column = 1;                    // in the setting's text
 };
 
+// A parsed setting.
 struct Setting {
-  std::string name;  // "--set gpus=1,2,4": its name in messages
-  std::string path;  // "gpus"
+  std::string name;  // name in messages: "--set gpus=1,2,4"
+  std::string path;  // such as "batch.global"
   std::vector<PathStep> steps;
   std::vector<Node> values;
-  std::vector<std::string> texts;  // of the values, as they can be given to --set again
+  std::vector<std::string> texts;  // the values as text that --set accepts
 };
 
 inline constexpr std::size_t most_values = 1'000'000;  // of one setting
 
-// An error about the character in column `column`, from 1, of a setting's text.
+// An error at character `column`, counted from 1, of a setting's text.
 ConfigError setting_error(const Setting& setting, int column, std::string message,
                           std::string hint = "");
 
-// Throws ConfigError, located in the text of the setting.
+// Parses "PATH=VALUES". Throws ConfigError, located in the text.
 Setting parse_setting(const std::string& text);
 
-// Returns a copy with the value at the setting's path. Missing maps on the path are made, and a
-// bare name (`ddp`) becomes a map (`ddp: {}`). Applies the path's steps from the `from`-th on.
-// Throws ConfigError if the path leads nowhere.
+// Returns a copy of `root` with `value` at the setting's path, beginning with step `from` of the
+// path. Maps that are missing on the path are created, and a bare name (`ddp`) becomes a map (`ddp:
+// {}`). Throws ConfigError if the path leads nowhere.
 Node put(const Node& root, const Setting& setting, const Node& value, std::size_t from = 0);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Plans the points of a sweep, and hands them to worker processes.
+// Plans the points of a sweep and hands their numbers to worker processes. Each process keeps
+// parsed files and priced steps between its points, since neighboring points share them.
 #include "sweep/sweep.hpp"
 
 #include <fmt/format.h>
@@ -16,11 +17,13 @@ namespace lockstep {
 
 namespace {
 
-// As in `run`: a simulation without progress for so long is stuck.
+// Seconds without progress after which a simulation counts as stuck, as in `run`.
 constexpr double most_silence = 600;
-constexpr double between_syncs = 1;  // seconds of work that a power cut may cost
+// Seconds between two writes to the disk: a power cut loses no more rows.
+constexpr double between_syncs = 1;
 
-// One line for all mistakes of a combination, without places in a text that no user wrote.
+// All errors of a combination on one line. Places are left out: they are in a text that no user
+// wrote.
 std::string reason_of(const ConfigError& error) {
   std::string reason;
   for (const Diagnostic& diagnostic : error.diagnostics()) {
@@ -53,7 +56,8 @@ SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::si
     for (PointIndex i = 0; i < grid.size(); ++i) plan.points[i] = i;
   }
   if (!Node::parse_file(scenario_file).find("anchor")) return plan;
-  // The factors belong to the file's own hardware, model and strategies.
+  // An anchor's factors belong to the hardware, model and strategies that it was measured with;
+  // settings of other fields are allowed.
   for (const Setting& setting : grid.settings()) {
     for (const char* field : {"model", "model_parameters", "platform", "profile", "strategies"}) {
       if (setting.steps.front().key != field) continue;
@@ -73,7 +77,7 @@ std::vector<std::size_t> shard_rows(const SweepPlan& plan, std::size_t k, std::s
 }
 
 PoolWork row_maker(const SweepPlan& plan, const InputFiles& files) {
-  // Filled in the children, each for itself.
+  // Each child process fills its own copy.
   struct Shared {
     InputFiles files;
     Workloads workloads;
@@ -118,6 +122,7 @@ bool run_sweep(const SweepPlan& plan, const InputFiles& files, RowsFile& rows,
   const std::size_t all = rows.size(), before = all - todo.size();
   Pool pool(pool_options(options), row_maker(plan, files));
   pool.add(todo);
+  // Append rows as they arrive, until all are there or the user stops the sweep.
   double synced = steady_seconds();
   while (pool.unanswered() > 0) {
     if (options.stop != nullptr && *options.stop) {

@@ -1,8 +1,9 @@
-// The parts that charts share: colours, axes, options, two kinds of chart (stacked bars, curves), and marks that Chart.js lacks.
+// Parts that charts share: colors, axes, options, two kinds of charts (stacked bars, curves), and
+// marks that Chart.js lacks.
 const series = (i) => colour("series-" + (i % 12));
 const faded = (hex, families) => hex + (families > 2 ? "1c" : "2e");
 
-// The intervals of a scatter chart's spots, {low, high} in the y axis's unit.
+// Draws the intervals of a scatter chart's spots: {low, high} in the unit of the y axis.
 const uprightIntervals = (chart) => {
   const { ctx, scales } = chart;
   ctx.save();
@@ -21,7 +22,8 @@ const uprightIntervals = (chart) => {
   ctx.restore();
 };
 
-// ---- what Chart.js does not draw: intervals, measured marks and limits of horizontal bars
+// A plugin that draws 90 % intervals, diamonds for measurements, and lines for limits. Its options
+// are `intervals`, `measured` and `limits` for horizontal bars, `upright` for scatter charts.
 const marks = {
   id: "marks",
   afterDatasetsDraw(chart, _, options) {
@@ -69,7 +71,7 @@ const marks = {
   },
 };
 
-// ---- axes and options that charts share
+// ---- Axes and options that charts share.
 const axis = (title, more = {}) => ({
   title: { display: Boolean(title), text: title, color: colour("soft") },
   grid: { color: colour("line"), drawBorder: false },
@@ -112,7 +114,7 @@ const options = (scales, tooltip, more = {}) => ({
   },
 });
 
-// A bar per point, stacked from `parts`: [{label, colour, value(p)}], values in base units.
+// One bar per point, stacked from `parts`: [{label, colour, value(p)}], with values in base units.
 const stacked = (points, parts, units, title, text, more = {}) => {
   const total = (p) => parts.reduce((sum, part) => sum + Math.max(0, part.value(p)), 0);
   const ends = points.map(total);
@@ -155,7 +157,8 @@ const stacked = (points, parts, units, title, text, more = {}) => {
   };
 };
 
-// Curves over GPU counts or time: [{label, points: [{x, y, low, high}], measured: [{x, y}], ideal: [{x, y}]}].
+// Curves over GPU counts or time. `families`: [{label, points: [{x, y, low, high}], measured: [{x,
+// y}], ideal: [{x, y}]}]. Datasets with `quiet` have neither legend nor tooltip.
 const curves = (families, units, yTitle, xAxis, text, xText, more = {}) => {
   const all = families.flatMap((family) => family.points.concat(family.measured || []));
   const [, unit, size] = unitOf(most(all.map((point) => point.y)), units);
@@ -195,8 +198,9 @@ const curves = (families, units, yTitle, xAxis, text, xText, more = {}) => {
   };
 };
 
+// Whether GPU counts span so much that both axes are logarithmic; perfect scaling is then a
+// straight line.
 const isWide = (counts) => Math.max(...counts) / Math.min(...counts) >= 6;
-// Over such counts both axes are logarithmic: perfect scaling is a straight line.
 const rateAxis = (counts) => !isWide(counts) ? {} : {
   type: "logarithmic", beginAtZero: false,
   ticks: { callback: (value) => (/^[125](\.0*)?e/.test(Number(value).toExponential()) ? significant(value) : "") },

@@ -1,8 +1,9 @@
-// The page: chapters, the comparison of all alternatives before them, and what redraws their charts. showReport() draws
-// what report_json() in results/report.hpp writes; so do `lockstep report` and the explorer.
+// Builds the page: one article per chapter, and before them the comparison of all alternatives.
+// showReport(place, json) draws the data of report_json() (results/report.hpp); the page of
+// `lockstep report` and the explorer both call it.
 let data = { parts: [], kinds: [], chapters: [] };
 
-// ---- what a chapter begins with
+// ---- The head of a chapter: its answer as sentences and boxes.
 const answerElements = ({ sentences, highlights }) => [
   element("section", { class: "answer", "aria-label": "The answer" }, sentences.map((sentence) => paragraph(sentence))),
   ...(highlights.length ? [element("dl", { class: "cards" }, highlights.map(({ title, value, detail }) => element("div", { class: "card" },
@@ -11,8 +12,7 @@ const answerElements = ({ sentences, highlights }) => [
 const article = (id, title, subject, answer, panels) => element("article", { class: "chapter", id },
   element("h1", {}, title), element("p", { class: "subject" }, subject), answerElements(answer), element("div", { class: "grid" }, panels));
 
-// ---- its panels
-// Nothing where there is nothing to show.
+// ---- The panels of a chapter. A function returns [] if there is nothing to show.
 const chartFigure = (name, chapter, number) => {
   const { title, caption, wide, shows, table } = charts[name];
   const said = (text) => (typeof text === "function" ? text(chapter) : text);
@@ -72,7 +72,7 @@ const chapterArticle = (chapter, number) => {
     panel("Inputs", element("p", {}, element("code", {}, file), `, seed ${result.seed}.`), folded("The scenario file", element("pre", { tabindex: 0 }, inputs)))]);
 };
 
-// ---- all alternatives as one chapter: its points are named after what was chosen
+// ---- The alternatives, joined into one chapter whose points are named after the chosen values.
 const comparedChapter = ({ comparison, chapters }) => {
   const points = comparison.order.map(({ alternative, prediction }) => ({ alternative, prediction, ...chapters[alternative].result.predictions[prediction] }));
   const whole = points.every((p) => p.total_seconds > 0);
@@ -84,7 +84,7 @@ const comparedChapter = ({ comparison, chapters }) => {
   });
   return { whole, measured: [], result: { predictions } };
 };
-// Every row there is: predictions, points without an answer, alternatives that cannot be.
+// One row for each prediction, each point without an answer, and each impossible alternative.
 const alternativesTable = ({ comparison, chapters }, points) => {
   const runs = points.some((p) => p.total_seconds > 0), priced = points.some((p) => p.dollars > 0);
   const tokens = points.length > 0 && points.every((p) => p.tokens_per_second > 0);
@@ -96,7 +96,8 @@ const alternativesTable = ({ comparison, chapters }, points) => {
   const none = figures.map(() => "-");
   const rows = [
     ...points.map((p) => {
-      const [fits, ...caveats] = chapters[p.alternative].fits[p.prediction].split(", "); // "yes", or "NO, 3 GiB short"
+      // "yes", or "NO, 3 GiB short"
+      const [fits, ...caveats] = chapters[p.alternative].fits[p.prediction].split(", ");
       return [...p.values, p.plain, p.gpus, fits, ...figures.map(([, cell]) => cell(p)), caveats.join(", ")];
     }),
     ...chapters.flatMap(({ result }, i) => result.failures.map((failure) => [...comparison.alternatives[i].values, failure.strategy, failure.gpus, "no answer", ...none, failure.reason])),
@@ -114,14 +115,15 @@ const comparisonArticle = ({ comparison }) => {
     ...["alternatives", "cost"].flatMap((name) => chartFigure(name, chapter, "comparison"))]);
 };
 
-// ---- drawing, and the same points by keyboard and for screen readers
+// ---- Drawing. walk() and rest() give the points of a chart to the keyboard and to screen readers.
 const drawn = [];
 const chapterOf = ({ dataset }) => (dataset.chapter === "comparison" ? data.compared : data.chapters[dataset.chapter]);
 const draw = () => {
   while (drawn.length) drawn.pop().destroy();
   Chart.defaults.font.family = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
   Chart.defaults.font.size = narrow() ? 11 : 12;
-  // All heights first: a chart is as high as its neighbour.
+  // Heights are set before any chart is drawn, because a chart is as high as its neighbor in the
+  // grid.
   const plots = [...document.querySelectorAll("canvas[data-chart]")].map((canvas) => {
     const { rows, ...config } = charts[canvas.dataset.chart].draw(chapterOf(canvas));
     const legend = narrow() ? 22 * Math.ceil(config.data.datasets.length / 2) : 0;
@@ -176,7 +178,8 @@ if (own) {
 }
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 window.matchMedia("(max-width: 639px)").addEventListener("change", draw);
-let opened = []; // paper has no folds
+// Folded details are opened for printing, since paper cannot unfold them.
+let opened = [];
 window.addEventListener("beforeprint", () => {
   root.dataset.print = "";
   opened = [...document.querySelectorAll(".peak details:not([open])")];

@@ -1,5 +1,5 @@
-// Scripts and style of every report, compiled in. Use results/report.hpp instead, unless you need a
-// single file.
+// The report's page as text that CMake compiles in. Only report.cpp needs it; use
+// results/report.hpp otherwise.
 #pragma once
 
 #include "results/report.hpp"

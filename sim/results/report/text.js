@@ -1,5 +1,5 @@
-// Figures as text and elements as HTML, for charts, timelines, chapters and the explorer. Texts become text nodes:
-// none is read as HTML.
+// Figures as text and elements as HTML, for charts, timelines, chapters and the explorer. All texts
+// become text nodes, so none is read as HTML.
 "use strict";
 const root = document.documentElement;
 const colour = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
@@ -7,7 +7,7 @@ const unique = (list) => [...new Set(list)];
 const most = (list) => Math.max(...list, 0);
 const narrow = () => window.innerWidth < 640;
 
-// ---- figures, as core/units.hpp and results/cells.hpp write them
+// ---- Figures, written as core/units.hpp and results/cells.hpp write them.
 const significant = (value, least = 0) => {
   if (!(Math.abs(value) > 0)) return "0";
   const digits = Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
@@ -35,10 +35,10 @@ const countText = (gpus) => gpus + (gpus === 1 ? " GPU" : " GPUs");
 const nameOf = (p) => p.strategy + " · " + countText(p.gpus);
 const pointText = (p) => `${p.strategy} on ${countText(p.gpus)}`;
 const shorter = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
-// The name of a bar; on a phone the figure alone says the GPUs.
+// The name of a bar. On a phone the GPU count stands without a unit.
 const barName = (p) => (narrow() ? `${shorter(p.strategy, 12)} · ${p.gpus}` : shorter(nameOf(p), 34));
 
-// ---- elements
+// ---- Elements.
 const element = (tag, attributes = {}, ...children) => {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -51,9 +51,10 @@ const paragraph = (text, attributes) => element("p", attributes, text);
 const panel = (title, ...content) => element("section", { class: "panel wide" }, element("h2", {}, title), ...content);
 const folded = (title, ...content) => element("details", {}, element("summary", {}, title), ...content);
 
-// ---- tables: {columns, rows}; a column is its title, or {title, left} where its texts begin on the left
+// ---- Tables: {columns, rows}. A column is its title, or {title, left} if its texts are aligned
+// left.
 const left = (title) => ({ title, left: true });
-// A row for each point: its name, then columns of [title, cell(point), whether on the left].
+// A row for each point: its name, then columns of [title, cell(point), whether aligned left].
 const pointTable = (points, ...columns) => ({
   columns: [left("strategy"), "GPUs", ...columns.map(([title, , side]) => (side ? left(title) : title))],
   rows: points.map((p) => [p.strategy, p.gpus, ...columns.map(([, cell]) => cell(p))]),

@@ -1,10 +1,11 @@
-// The timelines of a chapter: timelinesFigure() makes the figure of chapter N with a <canvas data-timeline="I"> for each;
-// drawTimelines() draws their lanes of one step, which zoom and move together.
+// The timelines of a chapter. timelinesFigure() makes the figure of chapter N, with a <canvas
+// data-timeline="I"> for each timeline; drawTimelines() draws one step in lanes, which zoom and
+// move together.
 const timelinesFigure = (chapter, number) => {
   const { timelines } = chapter;
   if (!timelines.length) return [];
   const id = `timeline-${number}`;
-  // Five numbers a slice, see step_timeline.hpp.
+  // A slice is five numbers, see json_of() in step_timeline.hpp.
   const slicesOf = ({ lanes }) => lanes.flatMap(({ slices }) => slices.filter((_, i) => i % 5 === 0).map((kind, i) => ({ kind, merged: slices[5 * i + 4] })));
   const kinds = unique(timelines.flatMap(slicesOf).map((slice) => slice.kind)).sort((a, b) => a - b).map((kind) => data.kinds[kind]);
   const note = (timeline) => {
@@ -39,9 +40,10 @@ const timelinesFigure = (chapter, number) => {
 
 const drawTimelines = (() => {
   const axisHeight = 24, barHeight = 18, laneGap = 5, labelHeight = 14, touching = 4;
-  const closest = 1e-6; // of the step: as far as it zooms
+  const closest = 1e-6; // largest zoom: the view as a share of the step
 
-  // The slices of a lane as the page has them: five numbers each, see step_timeline.hpp.
+  // The slices of each lane as objects with seconds; in the page a slice is five numbers
+  // (step_timeline.hpp).
   const unpacked = (timeline) => timeline.lanes.map(({ name, slices }) => {
     const list = [];
     for (let i = 0, time = 0; i < slices.length; i += 5) {
@@ -52,8 +54,10 @@ const drawTimelines = (() => {
     return { name, slices: list };
   });
 
-  const figures = new Map(); // figure -> what is shown of it
+  const figures = new Map(); // figure element -> its Figure
 
+  // State and drawing of one figure: the view [from, to] in seconds, which all its timelines share,
+  // and the chosen slice.
   class Figure {
     constructor(figure, chapter) {
       this.element = figure;
@@ -64,13 +68,13 @@ const drawTimelines = (() => {
       });
       this.longest = Math.max(...this.strips.map((strip) => strip.timeline.seconds));
       this.view = [0, this.longest];
-      this.chosen = null; // {strip, lane, slice}
+      this.chosen = null; // {strip, lane, slice}, or null
       this.pointers = new Map();
       this.listen();
       new ResizeObserver(() => this.later()).observe(figure);
     }
 
-    // ---- what is shown
+    // ---- The view. show() keeps it inside the step and redraws with the next frame.
     show(from, to) {
       const span = Math.min(this.longest, Math.max(this.longest * closest, to - from));
       const start = Math.min(this.longest - span, Math.max(0, (from + to - span) / 2));
@@ -96,7 +100,7 @@ const drawTimelines = (() => {
       this.waits = requestAnimationFrame(() => { this.waits = 0; this.draw(); });
     }
 
-    // ---- drawing
+    // ---- Drawing.
     layout(strip) {
       const width = strip.canvas.parentElement.clientWidth;
       const narrow = width < 560;
@@ -202,7 +206,7 @@ const drawTimelines = (() => {
         pen.fillText(text, Math.min(place.right - width, Math.max(place.gutter, x - width / 2)), 9);
       }
     }
-    // The first slice of the lane that ends in view or later.
+    // Index of the lane's first slice that ends inside the view or after it, by bisection.
     first(lane) {
       let [low, high] = [0, lane.slices.length];
       while (low < high) {
@@ -213,7 +217,7 @@ const drawTimelines = (() => {
       return low;
     }
 
-    // ---- words
+    // ---- Texts about slices.
     title(slice) { return slice.merged > 1 ? `${slice.merged} × ${slice.name}` : slice.name; }
     lines(strip, lane, slice) {
       const what = strip.lanes[lane].slices[slice];
@@ -222,7 +226,7 @@ const drawTimelines = (() => {
       return [name, `${strip.lanes[lane].name}${this.kinds[what.kind].waits ? "" : ", " + heading}`,
         `starts at ${seconds(what.start)}, lasts ${seconds(what.end - what.start)}`];
     }
-    // The table of what is in view, where it is open.
+    // Fills the table of all bars in view, if it is open.
     list() {
       const details = this.element.querySelector("details.listing");
       if (!details.open) return;
@@ -245,7 +249,8 @@ const drawTimelines = (() => {
     say(text) { this.element.querySelector(".live").textContent = text; }
     sayView() { this.say(`${seconds(this.view[0])} to ${seconds(this.view[1])}`); }
 
-    // ---- pointing
+    // ---- Pointer and keys. at() finds the slice under the pointer, or the nearest one within a
+    // few pixels.
     at(strip, event) {
       const box = strip.canvas.getBoundingClientRect();
       const [x, y] = [event.clientX - box.left, event.clientY - box.top];
@@ -330,7 +335,7 @@ const drawTimelines = (() => {
       if (all.size > 1 && was > 0 && spread() > 0) this.zoom(spread() / was, this.time(strip.place, centre - strip.canvas.getBoundingClientRect().left));
       this.choose(null);
     }
-    // The page scrolls under a wheel until the timeline was clicked; Ctrl zooms at once.
+    // The wheel scrolls the page until the timeline has the focus; with Ctrl it zooms at once.
     wheel(strip, event) {
       const mine = document.activeElement === strip.canvas;
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
