@@ -1,5 +1,5 @@
 // Are the commands that docs/recorded.yaml gives for its figures still questions that the program
-// takes, and does docs/accuracy.md show figures of nowhere else?
+// takes, and do docs/accuracy*.md show figures of nowhere else?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,14 +60,17 @@ TEST(Recorded, IsPrintedByCommandsThatTheProgramTakes) {
   EXPECT_GT(commands, 5);
 }
 
-TEST(AccuracyPage, ShowsTablesOfRecordedFiguresOnly) {
-  std::ifstream page(root + "docs/accuracy.md");
-  bool recorded = false;
-  for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("<!-- begin: ")) recorded = true;
-    if (line.starts_with("<!-- end -->")) recorded = false;
-    if (recorded) continue;
-    EXPECT_FALSE(line.starts_with("|") && line.find('%') != std::string::npos) << line;
+TEST(AccuracyPages, ShowTablesOfRecordedFiguresOnly) {
+  for (const std::string name : {"accuracy", "accuracy-results"}) {
+    std::ifstream page(root + "docs/" + name + ".md");
+    EXPECT_TRUE(page.good()) << name;
+    bool recorded = false;
+    for (std::string line; std::getline(page, line);) {
+      if (line.starts_with("<!-- begin: ")) recorded = true;
+      if (line.starts_with("<!-- end -->")) recorded = false;
+      if (recorded) continue;
+      EXPECT_FALSE(line.starts_with("|") && line.find('%') != std::string::npos) << line;
+    }
   }
 }
 
