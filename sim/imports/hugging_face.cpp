@@ -99,8 +99,8 @@ void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_he
                       upcast_loss};
 }
 
-// Decoders of the family `llama`: SiLU-gated MLP, RMS norm, and no biases other than those that
-// query, key and value may have.
+// Decoders of the family `llama`: SiLU-gated MLP and RMS norm. Only query, key and value may have
+// biases.
 void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                      bool biases) {
   read_decoder(config, model, kv_heads);
