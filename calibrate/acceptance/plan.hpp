@@ -23,7 +23,7 @@ struct AcceptanceScope {
   std::int64_t rank_batch = 0;
   double layers_seconds = 0;  // for the layers of one batch
   std::string curve_sizes;    // of collectives, on a CPU
-  double curve_seconds = 0;   // for each of them
+  double curve_seconds = 0;   // for each collective
   double unit_limit = 0;
 };
 AcceptanceScope scope_of(const AcceptanceOptions& options);

@@ -1,3 +1,6 @@
+// Condenses the samples of all ranks to the figures of a profile: medians over the calm samples,
+// spreads between them, and layer times scaled so that their sum is the plain step's time
+// (observers slow a step). Ranks write their samples as JSON (layers_worker.cpp).
 #include "cli/layers_digest.hpp"
 
 #include <algorithm>

@@ -17,7 +17,7 @@ struct Case {
   std::string label;
   StrategyOptions options;
   std::vector<std::string> real;    // words for `train`
-  std::vector<std::string> work{};  // for `calibrate`: what it does besides layers
+  std::vector<std::string> work{};  // words for `calibrate`: the case's work besides layers
 };
 
 // The cases with these labels; all without a label. Throws ConfigError.

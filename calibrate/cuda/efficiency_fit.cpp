@@ -1,3 +1,6 @@
+// Fits achieved fractions of a device's peaks to probe results. For each fraction the rows count
+// whose time it dominates; bisection finds the value at which the median of log(modelled /
+// measured) over these rows is 0 (docs/device-models.md).
 #include "cuda/efficiency_fit.hpp"
 
 #include <fmt/format.h>

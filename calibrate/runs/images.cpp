@@ -1,3 +1,6 @@
+// Reads data sets in IDX (MNIST, Fashion-MNIST) and CIFAR-10's binary format, makes synthetic
+// images, and deals images out to ranks and batches. All orders are keyed draws, so that a rank can
+// compute its own part without the others.
 #include "runs/images.hpp"
 
 #include <fmt/format.h>

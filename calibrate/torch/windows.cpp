@@ -1,3 +1,6 @@
+// Cuts images into windows, attends within them and merges patches, as torchvision's Swin
+// transformer does (models/swin_transformer.py). Shifted windows are rolled, and a mask separates
+// pixels that were no neighbors before.
 #include "torch/windows.hpp"
 
 #include <cmath>
