@@ -12,7 +12,7 @@ struct Share {
   int node = 0, gpus = 0;
 };
 // The place of a job: whole nodes first, then at most one part of a node.
-using Allocation = std::vector<Share>;  // whole nodes first
+using Allocation = std::vector<Share>;
 
 // GPUs of all shares together.
 inline int gpus_in(const Allocation& allocation) {

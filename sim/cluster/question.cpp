@@ -98,7 +98,6 @@ class Asker {
       const Scenario training = training_of(names_[k]);
       // Reports wrong names also in trainings that no job uses.
       if (counts[k].empty()) {
-        // Reports wrong names also in trainings that no job uses.
         in_training(training, [&] { InputFiles().of(training); });
       } else {
         check_batch(training, counts[k], question.kinds[k].elastic);
@@ -278,7 +277,7 @@ class Asker {
       throw ConfigError(
           training.find("strategies")->error("a job trains with one strategy", "keep one"));
     }
-    // Measured rows are for `lockstep validate`; here they would add points.
+    // Measured rows are for `lockstep validate`, and have no part in a cluster.
     scenario.measured.clear();
     return scenario;
   }

@@ -1,5 +1,5 @@
 // Renders the answers of `lockstep cluster` as tables, JSON and CSV. Tables round for reading; JSON
-// and CSV have full precision in seconds, as their consumers compute with them.
+// and CSV keep plain seconds, as programs compute with them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -76,7 +76,7 @@ struct ClusterJob {
   double migration = 0;
 };
 
-// A time in which one job holds the same GPUs without interruption; for tests and pictures.
+// A time in which one job holds the same GPUs without interruption; for tests.
 struct Span {
   std::size_t job = 0;
   double begin = 0, end = 0;
@@ -94,7 +94,7 @@ struct JobRun {
   double waited = 0;
   // GPU-seconds held by the job.
   double gpu_seconds = 0;
-  // Part of `gpu_seconds` that went into work that was done a second time.
+  // Part of `gpu_seconds` whose work was lost by an eviction, and done a second time.
   double lost_gpu_seconds = 0;
   // Part of `gpu_seconds` in restarts, pauses, switches and moves.
   double idle_gpu_seconds = 0;

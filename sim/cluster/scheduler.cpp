@@ -93,7 +93,6 @@ void Scheduler::backfill() {
   const std::size_t head = waiting_.front();
   Reservation reserved = reserve(head);
   if (options_.on_reservation) options_.on_reservation(head, reserved.time);
-  // GPU counts that would take its place, whichever job asks: until one starts.
   const auto all = static_cast<std::size_t>(unowned_.gpus());
   // GPU counts that would take the reserved place, whichever job asks. Placement depends on the
   // count alone, so the answer holds until a job starts.
@@ -230,7 +229,7 @@ void Scheduler::evict_for_waiting() {
     return job_class(a) < job_class(b);
   };
   // Repeats until no job is evicted: an evicted job may fit elsewhere.
-  while (true) {  // an evicted job may fit elsewhere
+  while (true) {
     const std::vector<std::size_t> line = std::exchange(waiting_, {});
     std::vector<std::size_t> still;
     for (auto job = line.begin(); job != line.end();) {

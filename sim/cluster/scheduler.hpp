@@ -68,6 +68,7 @@ class Scheduler {
     double time;
     std::size_t job;
     std::uint32_t version;
+    // Whether the job ends; otherwise it has had its service or its slice.
     bool ends;
     // Order of the queue: time, then job, so that ties have one order on every machine.
     bool operator>(const Event& other) const {

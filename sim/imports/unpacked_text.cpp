@@ -45,7 +45,7 @@ std::string unpacked_text(const std::string& path) {
     // Gzip files put one behind the other are one file.
     if (status == Z_STREAM_END) {
       if (taken == packed.size()) break;
-      inflateReset(&inflater.stream);  // files put one behind the other are one
+      inflateReset(&inflater.stream);
     } else if (status == Z_BUF_ERROR) {
       throw file_error(path, "", "its compressed data breaks off", "was it written to the end?");
     } else if (status != Z_OK) {

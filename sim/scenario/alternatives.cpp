@@ -37,7 +37,7 @@ class ValueAt : public FieldVisitor<ValueAt> {
     } else if constexpr (has_lists<T>) {
       // A block may be written as its first field alone (`parallel.tensor: 4` for
       // `parallel.tensor.size: 4`); the search continues at that first field.
-      if (spec.single && name == field_) {  // listed by its first field
+      if (spec.single && name == field_) {
         fields::FirstField of;
         describe(of, value);
         field_ += "." + std::string(of.first.name);

@@ -98,7 +98,7 @@ class Timeline final : public Observer {
     std::map<std::string_view, std::vector<StepSpan>> steps;
   };
   // Bytes that one transfer moves over one link, while it lasts.
-  struct Load {  // of a link, while a transfer lasts
+  struct Load {
     LinkId link = 0;
     double start = 0, end = 0, bytes = 0;
   };

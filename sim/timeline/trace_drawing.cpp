@@ -1,7 +1,7 @@
 // Draws a timeline as slices, arrows and counters of Kineto's Chrome trace. Names, categories and
 // arguments are Kineto's if a recorded trace has such a slice, and `wait` otherwise; compare a
 // trace of torch.profiler. Kineto ties an operator to its kernel by the arguments `External id` and
-// `correlation`, and HolisticTraceAnalysis and import-trace rely on both.
+// `correlation`, which HolisticTraceAnalysis and import-trace follow.
 //
 //   host     |aten::conv2d| launch                 arrow "ac2g": launch to kernel
 //   stream 7       \->|conv1     |                 kernel, named after the layer

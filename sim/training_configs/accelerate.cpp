@@ -15,7 +15,7 @@ void interpret_accelerate(Interpreted& run) {
   const std::string kind = facts.word("accelerate.kind", "no");
   // mixed_precision: fp8 uses Transformer Engine with delayed scaling by default.
   if (facts.word("mixed", "no") == "fp8") {
-    run.derive("low_precision", "fp8-delayed", "mixed");  // Transformer Engine's default
+    run.derive("low_precision", "fp8-delayed", "mixed");
   }
   // GPUs with DDP, FSDP or DeepSpeed are modelled; all other devices and engines are refused.
   const bool cpu = kind.find("cpu") != std::string::npos || facts.flag("accelerate.cpu");

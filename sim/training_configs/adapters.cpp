@@ -108,7 +108,7 @@ class AdapterStatement {
   }
 
   // How the frozen weights are kept. Trained ones are fp32 where the step runs under autocast.
-  // LLaMA- Factory and Axolotl load the base in half precision; elsewhere the file says it.
+  // Axolotl and LLaMA-Factory load the base in half precision; elsewhere the file says it.
   void base() {
     const std::string mixed = facts_.word("mixed", "no");
     const bool half = contains(facts_.word("weights", ""), "float16") ||

@@ -166,7 +166,6 @@ void interpret_deepspeed(Interpreted& run) {
   // DeepSpeed's own all-reduce runs after backward, bucket by bucket (runtime/engine.py,
   // buffered_allreduce_fallback).
   if (level == 0) {
-    // Its own all-reduce after backward (runtime/engine.py, buffered_allreduce_fallback).
     run.derive("strategy", "ddp", "zero.level");
     run.derive("ddp.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
     run.derive("ddp.first_bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");

@@ -161,7 +161,7 @@ class Options {
 };
 
 // Sizes of the network. A model with grouped keys and values is Llama-like: SwiGLU, RMSNorm, rotary
-// positions, no biases; any other is a GPT.
+// positions, and biases of query, key and value at most. Any other model is a GPT.
 void add_model(const EmitPlan& plan, Options& options) {
   const std::map<std::string, std::int64_t> sizes = sizes_of(plan);
   const auto size = [&](const char* name, std::int64_t absent) {

@@ -183,7 +183,6 @@ class Megatron {
   void batch() {
     // "0:384 200B:768": the last batch size is reached, and priced.
     if (facts_.has("megatron.batch_schedule")) {
-      // "0:384 200B:768": the last batch size is reached.
       const std::string text = *facts_.text("megatron.batch_schedule");
       const std::size_t colon = text.rfind(':');
       if (colon != std::string::npos)

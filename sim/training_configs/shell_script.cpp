@@ -72,6 +72,7 @@ class Variables {
     return result;
   }
 
+  // The value of an expression of whole numbers; nothing for other expressions.
   std::optional<std::int64_t> arithmetic(const std::string& text, const Location& where,
                                          int depth) {
     Arithmetic expression{expanded(text, where, depth + 1), *this};
@@ -197,7 +198,7 @@ class Variables {
       // Arguments of the script itself are empty, as nobody has given any.
       const bool argument =
           std::isdigit(static_cast<unsigned char>(last)) != 0 || last == '@' || last == '*';
-      if (argument) return "";  // the script's own, which nobody has given
+      if (argument) return "";
       return array_text(reference.substr(1)).value_or(reference);
     }
     return braces(reference.substr(2, reference.size() - 3), where, depth).value_or(reference);
