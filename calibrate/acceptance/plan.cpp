@@ -1,5 +1,5 @@
 // Makes the plan of an acceptance: the device's probes, then for each model its calibration with
-// the real runs that test it. Durations are estimated from modelled steps of each unit's model,
+// the real runs that test it. Durations are estimated from modeled steps of each unit's model,
 // precision and batch (closed_loop/estimate.hpp).
 #include "acceptance/plan.hpp"
 

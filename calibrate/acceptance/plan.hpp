@@ -58,7 +58,7 @@ std::vector<Unit> chosen_units(const AcceptanceOptions& options, const Acceptanc
 // The training of a unit, at one of its batches.
 Training training_of(const Unit& unit, std::int64_t batch);
 
-// Seconds of each unit, from modelled steps; on a GPU, an H100's.
+// Seconds of each unit, from modeled steps; on a GPU, an H100's.
 std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu);
 

@@ -32,7 +32,7 @@ std::vector<std::string> train_words(const Training& training, int steps);
 TrainingStep step_of(const Training& training, AttentionKind attention);
 
 // Beside platform.yaml and profile.yaml in one folder, which may be moved; an empty profile =
-// modelled.
+// modeled.
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 

@@ -213,7 +213,7 @@ class Load {
   double ours_ = ours();
 };
 
-// Prints the expected duration, from the modelled or kept steps.
+// Prints the expected duration, from the modeled or kept steps.
 LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Case>& cases,
                           bool networked, const ResultRecord& modelled) {
   std::vector<double> steps;

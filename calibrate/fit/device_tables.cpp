@@ -1,5 +1,5 @@
 // Prints the tables of lockstep-fit, and writes the measured kernels of the device files. Errors
-// are logarithms of modelled over measured; summaries are the median, the 90th percentile and the
+// are logarithms of modeled over measured; summaries are the median, the 90th percentile and the
 // worst.
 #include "fit/device_tables.hpp"
 
@@ -38,7 +38,7 @@ double kernel_error(const KernelCase& c, const Models& models) {
 
 namespace {
 
-// Rows further off than this say more about themselves than about their neighbours.
+// Rows further off than this say more about themselves than about their neighbors.
 constexpr double most_log_ratio = 0.35;
 
 // Shorter convolutions say more about the host's share of a call than about the kernel.
@@ -56,7 +56,7 @@ const char* measured_kind(const KernelRow& row) {
   return nullptr;
 }
 
-// Excluded corrections. Products of an L4 are no closer with their neighbours, and convolutions of
+// Excluded corrections. Products of an L4 are no closer with their neighbors, and convolutions of
 // an A100 from 1 ms are further off. Convolutions of a V100 (cuDNN 8) move training steps that were
 // measured with cuDNN 7 away from the measurement.
 bool corrects(const std::string& chip, const std::string& kind) {

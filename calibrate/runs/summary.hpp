@@ -1,4 +1,4 @@
-// Summarises the ranks' reports as the record of the run. Call it after all ranks have ended.
+// Summarizes the ranks' reports as the record of the run. Call it after all ranks have ended.
 #pragma once
 
 #include <string>

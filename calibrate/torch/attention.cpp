@@ -19,7 +19,7 @@ at::Tensor later_keys(const at::Tensor& q, const at::Tensor& k) {
   return at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).triu(1);
 }
 
-// Materialised scores, as the simulator's plain attention.
+// Materialized scores, as the simulator's plain attention.
 at::Tensor plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                  const AttentionRule& rule) {
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * (1 / std::sqrt(double(q.size(-1))));

@@ -77,10 +77,10 @@ struct TraceParts {
 
 // One step with its operators by pass. Pointers are into the trace.
 struct TracedStep {
-  // us.
+  // Microseconds on the trace's clock.
   double start = 0, end = 0;
   int line = 0;
-  // By start.
+  // Operators of each pass, by start.
   std::vector<TracedOp> forward;
   std::vector<TracedOp> backward;  // by start
   // Operators inside Optimizer.step.

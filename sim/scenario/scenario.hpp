@@ -247,7 +247,7 @@ struct Scenario {
   std::string platform;
   // Differences from the platform's network between nodes.
   FabricChange fabric;
-  // Folder or file of a measured profile; empty = modelled costs.
+  // Folder or file of a measured profile; empty = modeled costs.
   std::string profile;
   // Dollars; absent = the platform's price.
   std::optional<double> price_per_gpu_hour;

@@ -17,7 +17,7 @@ void interpret_accelerate(Interpreted& run) {
   if (facts.word("mixed", "no") == "fp8") {
     run.derive("low_precision", "fp8-delayed", "mixed");
   }
-  // GPUs with DDP, FSDP or DeepSpeed are modelled; all other devices and engines are refused.
+  // GPUs with DDP, FSDP or DeepSpeed are modeled; all other devices and engines are refused.
   const bool cpu = kind.find("cpu") != std::string::npos || facts.flag("accelerate.cpu");
   const bool other = kind == "megatron_lm" || kind == "tpu" || kind == "xla" ||
                      kind.starts_with("multi_npu") || kind.starts_with("multi_xpu") ||

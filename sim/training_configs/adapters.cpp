@@ -56,7 +56,7 @@ class AdapterStatement {
     facts_.replace(std::string("refused.") + fact, {reason, source.where, source.key});
   }
 
-  // The strategies that are modelled with adapters: DDP, ZeRO 1 and 2, and FSDP2 without offload.
+  // The strategies that are modeled with adapters: DDP, ZeRO 1 and 2, and FSDP2 without offload.
   bool strategy_fits() {
     const std::string strategy = facts_.word("strategy", "ddp");
     const bool offloads = facts_.flag("fsdp.cpu_offload") || facts_.has("fsdp.offload.optimizer") ||

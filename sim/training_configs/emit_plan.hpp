@@ -68,7 +68,8 @@ class EmitPlan {
 
   // Throws ConfigError at the strategy: "FORMAT cannot say WHAT".
   [[noreturn]] void refuse(const std::string& format, const std::string& what) const;
-  // Throws ConfigError for strategies other than ddp, fsdp and zero.
+  // Throws ConfigError for strategies other than ddp, fsdp and zero, and for a zero that
+  // all-reduces gradients without splitting state by elements.
   void must_be_data_parallel(const std::string& format) const;
   // Throws ConfigError for features that the format cannot express: torch.compile except graphs
   // like `but`, hand-fused kernels unless `fused_too`, CUDA graphs, and low-precision products

@@ -306,7 +306,7 @@ EmittedFile sbatch_file(EmitPlan& plan) {
 
 namespace {
 
-// The device's name in SkyPilot's catalogue, by the beginning of its name here; longer beginnings
+// The device's name in SkyPilot's catalog, by the beginning of its name here; longer beginnings
 // precede shorter ones.
 std::string accelerator(const EmitPlan& plan) {
   constexpr std::array<std::pair<const char*, const char*>, 13> names{

@@ -11,7 +11,7 @@
 //     - because: only what is printed
 //       keys: [steps_per_print, tensorboard.**]
 //   refused:
-//     - because: pruning is not modelled
+//     - because: pruning is not modeled
 //       keys: [compression_training.**]
 //       unless: [false]                  # with these values the key has no effect
 //   approximated: ...                    # the same for keys that are priced as something else

@@ -53,7 +53,7 @@ void interpret_optimizer(Interpreted& run) {
     return;
   }
   run.derive("optimizer.name", found->name, "optimizer");
-  // States in 8 or 4 bits are not modelled.
+  // States in 8 or 4 bits are not modeled.
   const bool narrow = holds(word, "8bit") || holds(word, "4bit") || holds(word, "fp8") ||
                       holds(word, "opt_states_bf16");
   if (narrow)

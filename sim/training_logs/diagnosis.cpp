@@ -16,7 +16,7 @@ namespace {
 // Steps that take so many times the median stand out.
 constexpr double slow = 1.5;
 
-// Linear interpolation between the neighbouring values.
+// Linear interpolation between the neighboring values.
 // REQUIRES: `values` is not empty.
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
