@@ -9,8 +9,8 @@
 
 namespace lockstep::fields {
 
-// Visitor that writes one row per field, in the order of the declaration, followed by the rows of
-// the fields inside of it. `prefix` is the path of the enclosing struct, with its dot.
+// Visitor that writes one row per field, in the order of the declaration. The rows of a field's
+// inner fields follow its own row. `prefix` is the path of the enclosing struct, with its dot.
 class DocsWriter : public FieldVisitor<DocsWriter> {
  public:
   explicit DocsWriter(std::string prefix = "") : prefix_(std::move(prefix)) {}

@@ -43,7 +43,7 @@ struct Kind<std::variant<T...>> : Kind<void> {
   static constexpr bool variant = true;
 };
 
-// The two integer types that a field may have; bool is not one of them.
+// The two integer types that a field may have; bool is a type of its own.
 template <class T>
 constexpr bool is_integer = std::is_same_v<T, int> || std::is_same_v<T, std::int64_t>;
 

@@ -35,8 +35,8 @@ class WireMessage {
   bool next(WireField& field);
   // The message that is the value of a length-delimited field.
   WireMessage inside(const WireField& field) const { return {file_, whole_, field.bytes}; }
-  // Appends the values of a repeated number: many of them if they are packed into bytes, else one.
-  // Throws ConfigError if packed numbers break off.
+  // Appends the values of a repeated number: several if the field is a packed list, else one.
+  // Throws ConfigError if a packed list breaks off.
   void append(const WireField& field, std::vector<std::uint64_t>& numbers) const;
 
  private:

@@ -231,7 +231,7 @@ std::string human(double value, Dimension dimension, int digits) {
       return with(decimal, "Hz");
     case Dimension::fraction:
       return number(100 * value) + " %";
-    case Dimension::dollars:  // cents, or what tells small ones apart
+    case Dimension::dollars:  // cents; three significant digits below 10 cents
       if (value < 0) return "-" + human(-value, dimension);
       if (value >= 0.1) return fmt::format("${:.2f}", value);
       return fmt::format("${:.{}f}", value, 2 - static_cast<int>(std::floor(std::log10(value))));

@@ -78,7 +78,7 @@ Node parse_foreign_yaml(std::string_view text, const std::string& file_name,
 // The content of a node, for messages: "a list", "a map", "nothing", "'text'" (cut if long).
 std::string kind_text(const Node& node);
 
-// Collects mistakes while a document is read, so that a user sees all of them at once.
+// Collects mistakes while a document is read, so that a user sees all mistakes at once.
 class Diagnostics {
  public:
   void add(Diagnostic diagnostic) { list_.push_back(std::move(diagnostic)); }
@@ -99,7 +99,7 @@ std::string flow_text(const Node& node);
 // list of maps:
 //   gpus: [1, 2, 4]
 //   strategies:
-//     - {ddp: {bucket_cap: 25 MiB}}
+//     - {fsdp: {sharding: full_shard}}
 std::string document_text(const Node& map);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Writes Node trees as YAML: flow style on one line, or a document with a line per field. Used
-// where a scenario is changed as a tree and must be read again, as in sweeps and imported configs.
+// Writes Node trees as YAML: flow style on one line, or a document with a line per field. The
+// explorer shows a scenario this way after its settings have changed the scenario's tree.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
