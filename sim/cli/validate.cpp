@@ -1,4 +1,12 @@
-// `lockstep validate [FILES]`: predictions against the measured figures in scenarios.
+// `lockstep validate [FILES]` answers: how far are predictions from the measured figures in
+// scenarios (`measured:` rows)? Without files it takes all shipped scenarios.
+//
+//   lockstep validate --summary
+//   lockstep validate my.yaml --max-error 25%
+//
+// The answer has a row for each measured figure, and the errors by group beside two baselines:
+// perfect scaling, and FLOPs at a fixed utilization. --sources tells whether the 90 % intervals
+// hold. Exit code 4 if a row is off by more than --max-error.
 #include "questions/validate.hpp"
 
 #include <fmt/format.h>
@@ -20,15 +28,17 @@ namespace lockstep::validate_verb {
 
 namespace {
 
+// The options of the verb.
 struct Arguments {
   std::vector<std::string> files;
-  std::string max_error;      // of a single row; more fails
-  bool summary_only = false;  // text and Markdown: leave the table of rows out
-  bool sources = false;       // nothing but the intervals by source
+  std::string max_error;      // largest allowed error of a row; "" = no limit
+  bool summary_only = false;  // text and Markdown: without the table of rows
+  bool sources = false;       // the intervals by source alone
   CommonOptions common;
 };
 
-// Files, and the files of folders in the order of their names.
+// The files, with the files of folders in the order of their names. Throws ConfigError for a folder
+// without scenarios.
 std::vector<std::string> files_of(const std::vector<std::string>& given) {
   std::vector<std::string> files;
   for (const std::string& path : given) {
@@ -48,6 +58,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& given) {
   return files;
 }
 
+// Simulates all measured points and prints their errors.
 int validate(const Arguments& arguments) {
   std::optional<double> max_error;
   const Format format = arguments.common.format;
