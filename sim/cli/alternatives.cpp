@@ -70,6 +70,7 @@ AlternativesQuestion ask_alternatives(
     try {
       answered.push_back({chosen[i], record_of(alternatives[i].scenario, options)});
     } catch (const ConfigError& error) {
+      // One impossible alternative must not keep the user from the answers of the others.
       if (alternatives.size() == 1) throw;
       print_error("{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
       question.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});

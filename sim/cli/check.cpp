@@ -36,6 +36,7 @@ struct Checked {
 Checked checked_points(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = scenario_of(file, options);
   const std::vector<Point> points = expand(scenario);
+  // Remarks name options that have no effect on any point, and unwise meshes.
   for (const auto& remark : remarks(scenario, points)) note("note: " + remark);
   const std::vector<MemoryUse> memory = memory_of(points);
   using Align = Table::Align;

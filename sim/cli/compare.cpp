@@ -78,6 +78,8 @@ int compare(const Arguments& arguments) {
   const bool single = files.size() == 1;
   const std::vector<Comparison> list = single ? compare_strategies(records.front())
                                               : compare_scenarios(records.front(), records.back());
+  // Without a common point there is nothing to compare; a failed simulation has been reported
+  // already.
   if (list.empty() && code == 0) {
     throw single
         ? file_error(files.front(), "strategies", "has one strategy: nothing to compare",
@@ -97,6 +99,7 @@ int compare(const Arguments& arguments) {
   }
   print(text);
   if (!arguments.picture.empty()) write_answer(arguments.picture, comparison_picture(list));
+  // The answer is printed even if nothing fits; the exit code says so.
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (code == 1 || something_fits(records[i].predictions)) continue;
     print_error("{}: nothing fits into memory\n", files[i]);

@@ -40,6 +40,7 @@ double longest_run(const Scenario& scenario, const Point& point) {
   if (!scenario.dataset.says_length()) return 0;
   ResultRecord record = record_of(scenario, {});
   for (const Prediction& prediction : record.predictions) {
+    // The prediction of the chosen point.
     const bool same =
         prediction.strategy == point.label && prediction.gpus == point.job.mesh.gpus();
     if (same && prediction.step_seconds > 0)

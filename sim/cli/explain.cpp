@@ -240,6 +240,7 @@ Differences common_points(const Explained& first, const Explained& second) {
 Differences steps_between(const Explained& e) {
   Differences list;
   for (std::size_t i = 1; i < e.points.size(); ++i) {
+    // Points are ordered by strategy, then by GPU count.
     if (e.predictions[i - 1].strategy != e.predictions[i].strategy) continue;
     list.emplace_back(side_of(e, i - 1), side_of(e, i));
   }
@@ -263,6 +264,7 @@ int explain(const std::vector<std::string>& files, const CommonOptions& options)
   }
   const bool json = options.format == Format::json;
   Json document{{"points", Json::array()}, {"differences", Json::array()}};
+  // With two scenarios only their differences are explained.
   for (std::size_t i = 0; !second && i < first.points.size(); ++i) {
     const Reasons why = reasons_of(first, i, run);
     if (json) {

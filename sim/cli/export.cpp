@@ -15,7 +15,6 @@ namespace lockstep::export_verb {
 
 namespace {
 
-// The options of the verb.
 struct Arguments {
   std::string file;
   bool layers = false, memory = false;
@@ -25,6 +24,7 @@ struct Arguments {
 // Prints one of the three documents, or writes the files of --emit.
 int export_scenario(const Arguments& arguments) {
   const Scenario scenario = read_scenario(arguments.file);
+  // --emit goes before --layers, and --layers before --memory.
   if (!arguments.emit.formats.empty()) return emit(scenario, arguments.emit);
   print(arguments.layers   ? layers_json(scenario)
         : arguments.memory ? memory_json(scenario)

@@ -31,6 +31,7 @@ int import_collectives(const Arguments& options) {
   const NcclTestsImport imported = import_nccl_tests(options.files, options.input);
   Profile profile = open_profile(options.folder, options.device);
   if (const auto device_note = take_device(profile, imported.device)) note("note: " + *device_note);
+  // A profile keeps the date of its first measurement.
   if (profile.date.empty()) profile.date = imported.date;
   set_version(profile, "nccl", imported.nccl_version);
   set_setting(profile, "collectives", "nccl-tests, out of place");

@@ -23,10 +23,9 @@
 namespace lockstep::import_metrics_verb {
 namespace {
 
-// The options of the verb; "-" = standard output.
 struct Arguments {
   LogQuestion question;
-  std::string output = "-";
+  std::string output = "-";  // "-" = standard output
 };
 
 // The text for the field `source` of a row: file, program, steps and statistic.
@@ -55,6 +54,7 @@ std::string rows(const LoggedRun& run) {
 // The scenario's own text with the rows at its end. Throws ConfigError if it has such rows already.
 std::string with_rows(const std::string& scenario, const LoggedRun& run) {
   const Node root = Node::parse_file(scenario);
+  // Rows of another measurement would contradict the new ones.
   for (const char* field : {"anchor", "measured"}) {
     if (root.find(field))
       throw ConfigError(root.find(field)->error("stands in the scenario already",
@@ -77,6 +77,7 @@ int import_metrics(Arguments& arguments) {
   }
   if (arguments.question.common.format == Format::json) {
     print(steps_json(run).dump(2) + "\n");
+    // Without a scenario there is no file to which rows could be added, so -o gets the rows alone.
   } else if (arguments.output == "-" || arguments.question.scenario.empty()) {
     write_answer(arguments.output, rows(run));
   } else {

@@ -4,8 +4,8 @@
 //   lockstep import-trace trace.json.gz --model resnet50 --batch 32 -o my-profile
 //   lockstep import-trace trace.json --model gpt2 --batch 8 --as v100-sxm2-32gb --compare kinds
 //
-// Kernels are attributed to the layers of the named model in the order of execution; notes say
-// which share of the time was attributed.
+// The trace's operators are matched with the layers of the named model in the order of execution;
+// notes tell which share of the time was attributed.
 #include "imports/import_trace.hpp"
 
 #include <fmt/format.h>
@@ -124,6 +124,7 @@ int import_layers(const Arguments& options) {
   input.classes = options.classes;
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(options.file, step, options.parts);
+  // Merge into the profile of the folder, so that measurements of other models stay.
   Profile profile = open_profile(options.folder, options.device);
   if (const auto device_note = take_device(profile, imported.profile.device))
     note("note: " + *device_note);

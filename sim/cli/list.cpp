@@ -103,6 +103,7 @@ Table scenarios() {
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
     const Node scenario = Node::parse_file(file);
+    // The path below the data folder, as a user would type it in the source tree.
     table.add_row({file.substr(data_folder("").size()),
                    scenario.find("cluster") ? "cluster" : "run",
                    scenario.find("name").value_or(Node()).scalar()});

@@ -69,6 +69,7 @@ LoggedRun logged_run(LogQuestion& question) {
     run.steps = steady_steps(run.log, prediction.tokens_per_second * prediction.step_seconds,
                              prediction.samples_per_second * prediction.step_seconds, run.gpus);
   } else {
+    // Without a prediction, rates of the log cannot be turned into times.
     run.steps = steady_steps(run.log, 0, 0, run.gpus);
   }
   for (const std::string& text : run.log.notes) note("note: " + text);

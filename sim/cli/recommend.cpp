@@ -28,7 +28,7 @@ namespace lockstep::recommend_verb {
 
 namespace {
 
-// The options of the verb, as texts.
+// Limits stay texts until they are parsed with their units.
 struct Arguments {
   std::string file;
   ConfigSource from;
@@ -89,6 +89,7 @@ class Trainings {
 
 // Writes the files that start the training of the best candidate.
 int emit_best(const Arguments& arguments, const Candidate& best) {
+  // A candidate is the scenario with the user's settings and the settings that the search chose.
   std::vector<std::string> settings = arguments.settings;
   settings.insert(settings.end(), best.settings.begin(), best.settings.end());
   const Node root = with_settings(Node::parse_file(arguments.file), settings);
@@ -97,6 +98,7 @@ int emit_best(const Arguments& arguments, const Candidate& best) {
 
 // Turns the options into a search, runs it, and prints the answer.
 int recommend_for(Arguments& arguments) {
+  // The search needs a fixed amount of data, because candidates differ in the batch of a step.
   arguments.from.answers.length_as_data = true;
   const std::string name = scenario_from(arguments.from, !arguments.file.empty());
   if (!name.empty()) arguments.file = name;
@@ -107,6 +109,7 @@ int recommend_for(Arguments& arguments) {
   options.settings = arguments.settings;
   options.gpus = arguments.gpus;
   options.platforms = arguments.platforms;
+  // An empty --by lets the search choose by the limits that are given.
   const auto by = std::find(rank_names.begin(), rank_names.end(), arguments.by);
   if (by != rank_names.end()) options.by = static_cast<RankBy>(by - rank_names.begin());
   options.most_trainings = arguments.trainings;

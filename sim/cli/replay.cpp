@@ -22,7 +22,6 @@
 namespace lockstep::replay_verb {
 namespace {
 
-// The options of the verb.
 struct Arguments {
   std::vector<std::string> files;
   std::string platform;  // "" = as recorded; then `gpus` is not given either

@@ -16,7 +16,6 @@ namespace lockstep::report_verb {
 
 namespace {
 
-// The options of the verb.
 struct Arguments {
   std::vector<std::string> files;
   std::string output;
@@ -52,6 +51,7 @@ int report(const Arguments& arguments) {
                                                            {.workers = arguments.common.workers}));
                          chapters.back().inputs = settings + chapters.back().inputs;
                        });
+  // All alternatives are impossible; their mistakes have been reported.
   if (chapters.empty()) return question.code;
   ReportAlternatives& comparison = question.comparison;
   comparison.sorted_by = sort_key(arguments.sort);

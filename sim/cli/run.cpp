@@ -31,10 +31,12 @@ ReplaysOptions training_options(const char* verb, ProgressLine& progress, int wo
   return {.workers = workers,
           .verb = verb,
           .progress =
-              [&](std::size_t done, std::size_t all) {
-                if (done == 0) progress.restart();
-                progress.update({.done = done, .all = all});
-              },
+              // The remaining time is measured from the first training on, without the preparation
+          // before it.
+          [&](std::size_t done, std::size_t all) {
+            if (done == 0) progress.restart();
+            progress.update({.done = done, .all = all});
+          },
           .estimate =
               [&](std::size_t trainings, double seconds) {
                 progress.clear();
@@ -66,7 +68,6 @@ ResultRecord record_of(const Scenario& scenario, const CommonOptions& options) {
 namespace lockstep::run_verb {
 namespace {
 
-// The options of the verb.
 struct Arguments {
   std::vector<std::string> files;
   ConfigSource from;
@@ -79,6 +80,7 @@ struct Arguments {
 // The first and the last step of "3" or "3-5". Throws ConfigError.
 std::pair<int, int> parse_steps(const std::string& text) {
   const auto number = [](const std::string& digits) {
+    // At most six digits, so that the conversion cannot overflow.
     const bool is_one = !digits.empty() && digits.size() < 7 &&
                         digits.find_first_not_of("0123456789") == std::string::npos;
     return is_one ? std::stoi(digits) : -1;
@@ -112,6 +114,7 @@ void print_as(const Record& record, Format format) {
 int run_one(const Scenario& scenario, const Arguments& arguments) {
   const CommonOptions& options = arguments.common;
   const bool traces = !arguments.trace.path.empty();
+  // Mistakes in the options of a trace are reported before a long simulation.
   if (traces) check_trace(scenario, arguments.trace);
   ResultRecord record = record_of(scenario, options);
   sort_predictions(record, sort_key(arguments.sort));

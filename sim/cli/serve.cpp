@@ -14,7 +14,6 @@ namespace lockstep::serve_verb {
 
 namespace {
 
-// The options of the verb.
 struct Arguments {
   std::string file;  // scenario to begin with; "" = a shipped one
   int port = 8417;

@@ -45,7 +45,6 @@ void catch_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-// The options of the verb.
 struct Arguments {
   std::string file;
   std::vector<std::string> settings;  // "PATH=VALUES"
@@ -140,6 +139,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   InputFiles files;
   const Grid grid(arguments.file, arguments.settings, files);
   ProgressLine progress("sweeping");
+  // Every rank makes the same plan, so that a row's number means the same point everywhere.
   const SweepPlan plan = plan_sweep(grid, arguments.file, arguments.sample, arguments.seed,
                                     progress.run_options(arguments.common.workers));
   options.progress = [&](std::size_t done, std::size_t all, std::size_t before) {
@@ -155,6 +155,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
 #ifdef LOCKSTEP_WITH_MPI
   if (launch.ranks > 1) {
     const MpiSession session;
+    // The launcher's environment and MPI disagree, for example under srun without its MPI plugin.
     if (session.ranks() != launch.ranks) {
       throw file_error("", "sweep",
                        fmt::format("{} started {} processes, and MPI knows of {}", launch.by,
@@ -170,6 +171,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   whole = run_sweep(plan, files, *rows, options);
 #endif
   progress.clear();
+  // A signal stopped the sweep; the complete rows are kept in FILE.part.
   if (!whole) {
     print_error("stopped after {} of {} points{}\n", rows->size() - rows->missing().size(),
                 rows->size(),

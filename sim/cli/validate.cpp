@@ -28,7 +28,6 @@ namespace lockstep::validate_verb {
 
 namespace {
 
-// The options of the verb.
 struct Arguments {
   std::vector<std::string> files;
   std::string max_error;      // largest allowed error of a row; "" = no limit
@@ -73,6 +72,7 @@ int validate(const Arguments& arguments) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       progress.update({.done = i, .all = all.size()});
       const Scenario scenario = read_scenario(all[i]);
+      // Shipped scenarios without measurements are skipped silently.
       if (scenario.measured.empty()) {
         if (!files.empty()) print_error("{}: has no measured figures\n", all[i]);
         continue;
@@ -116,6 +116,7 @@ int validate(const Arguments& arguments) {
   }
   if (max_error) {
     for (const auto& row : rows) {
+      // Written so that an error that is no number fails, too.
       if (!(std::abs(error_of(row)) <= *max_error)) {
         print_error("{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
                     point_text(row.strategy, row.gpus), 100 * *max_error);

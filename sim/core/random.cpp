@@ -55,10 +55,9 @@ double centre_quantile(double q) {
   return q * polynomial(centre_top, r) / polynomial(centre_bottom, r);
 }
 
-// Quantiles of several numbers at once, exact for numbers around the median.
-LOCKSTEP_WIDE_VECTORS
 // Quantiles of several numbers at once; right only for numbers around the median. The loop has no
 // branch, so that a compiler vectorizes it.
+LOCKSTEP_WIDE_VECTORS
 void centre_quantiles(std::span<const double> p, std::span<double> values) {
   for (std::size_t i = 0; i < p.size(); ++i) values[i] = centre_quantile(p[i] - 0.5);
 }

@@ -1,6 +1,6 @@
 // The interface between programs and executors: simulated time, waiting, and flows over shared
-// links. Strategies never see it; the engine's own classes and the parameter server's programs
-// await its awaitables. Two executors run the same text and give the same times:
+// links. The engine's own programs, the parameter server and pairwise gossip await its awaitables;
+// the other strategies use RankGroup only. Two executors run the same text and give the same times:
 //   SimGrid   Each program is an actor. An await blocks the actor in await_ready(), which then says
 //             "ready", so that the coroutine never suspends. The reference.
 //   the loop  An await suspends the coroutine, and a heap of moments resumes it. Flows share links

@@ -70,7 +70,7 @@ void FluidNetwork::set_capacity(int link, double bytes_per_second, double now) {
   laid_out_ = false;  // other links may fill up with this capacity
 }
 
-// Rates are worked out once for all flows that start and end at the same time.
+// Rates are computed once for all flows that start and end at the same time.
 double FluidNetwork::next_completion() {
   share_all();
   constexpr std::size_t few = 16;  // a plain loop is faster than the call of the vector loop
@@ -168,7 +168,7 @@ void FluidNetwork::join(int id) {
   for (const Load& load : route.loads) add(part.routes[load.slot]);
 }
 
-// Its first flow has come.
+// The route's first flow has come: the route takes part in sharing, and its links are busy.
 void FluidNetwork::activate(int id) {
   join(id);
   for (const Crossing& crossing : queues_[at(id)].crossings) {
@@ -177,7 +177,7 @@ void FluidNetwork::activate(int id) {
   }
 }
 
-// Its last one has gone.
+// The route's last flow has gone.
 void FluidNetwork::deactivate(int id) {
   const Route& route = routes_[at(id)];
   Part& part = parts_[at(route.part)];
@@ -195,7 +195,7 @@ void FluidNetwork::advance_to(double now) {
   now_ = now;
 }
 
-// Its clock up to now.
+// Moves the route's virtual time and byte count to the present, with the rate since the last call.
 void FluidNetwork::settle(Route& route) {
   const double elapsed = now_ - route.since;
   if (elapsed > 0 && route.rate > 0 && route.rate < never) {
@@ -365,11 +365,9 @@ double FluidNetwork::share_alone(const Part& part) {
 
 namespace {
 
-// Divides each link's remaining capacity by its number of flows without a rate, and returns the
-// minimum. Handles as many links as fill whole vectors.
-LOCKSTEP_WIDE_VECTORS
 // For each link: remaining capacity / number of flows without a rate. Returns the minimum.
 // REQUIRES: sizes are multiples of wide_lanes.
+LOCKSTEP_WIDE_VECTORS
 double divide(std::span<const double> left, std::span<const double> open,
               std::span<double> shares) {
   const Wide nothing{}, unused = never + nothing;

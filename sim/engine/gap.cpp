@@ -7,12 +7,10 @@
 
 namespace lockstep {
 
-// Idle time before a collective divides in two: the lane's own host is late, then it waits for
-// others.
-LOCKSTEP_WIDE_VECTORS
 // Follows each lane's clock (`now`) through the windows. Idle time before a window divides in two:
 // the lane's own host is late until `ready`, then the lane waits for others. Waiting is the rest of
 // the gap.
+LOCKSTEP_WIDE_VECTORS
 std::size_t divide_together(const CollectiveWindows& collectives, std::size_t first,
                             std::size_t last, std::span<const double> ranks,
                             std::span<double> positions, LaneSteps& steps, Gap& sum) {

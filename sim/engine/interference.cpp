@@ -13,8 +13,6 @@ namespace lockstep {
 // Follows the first stretch and adds the change of every later one, without branches. Half of a
 // simulation's time with thousands of jittered lanes is spent in such loops.
 LOCKSTEP_WIDE_VECTORS
-// Follows the first stretch and adds the change of every later one, without branches. Half of a
-// simulation's time with thousands of jittered lanes is spent in such loops.
 void Curve::at(std::span<const double> positions, std::span<double> values) const {
   constexpr std::size_t vectors = 4;  // side by side: a single one would wait for each addition
   std::size_t lane = 0;

@@ -4,9 +4,8 @@
 
 namespace lockstep {
 
-// Two at a time: one at a time waits for each comparison or addition.
+// Values beyond the last pair of vectors are handled one by one.
 LOCKSTEP_WIDE_VECTORS
-// Minimum and maximum; values beyond the last pair of vectors are handled one by one.
 Range range_of(std::span<const double> values) {
   constexpr std::size_t step = 2 * wide_lanes;
   Range range{values[0], values[0]};

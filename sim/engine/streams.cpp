@@ -46,6 +46,7 @@ void ComputeStream::wake() {
   }
 }
 
+// Only a wait item needs an event. The stream asks once to be woken by the event.
 bool ComputeStream::front_ready() {
   const Item& front = queue_.front();
   if (front.kind != Item::Kind::wait || front.event.known()) return true;
@@ -56,8 +57,8 @@ bool ComputeStream::front_ready() {
   return false;
 }
 
-// Computing an item may make events known, and the events may make their waiting programs push more
-// items. The pushed items queue behind the item in progress; `draining_` prevents recursion.
+// Computing an item may make events known, and an event may wake this stream for an item behind.
+// `draining_` turns such nested calls into further turns of the loop.
 void ComputeStream::drain() {
   if (draining_) return;
   draining_ = true;
@@ -74,6 +75,7 @@ void ComputeStream::close() {
   bell_.ring();
 }
 
+// Computes one item at the front; without interference this needs no simulated time.
 void ComputeStream::process(const Item& item) {
   if (watch_) watch_->remember(device_);
   switch (item.kind) {
@@ -98,6 +100,7 @@ void ComputeStream::process(const Item& item) {
       }
       state.lanes.assign(device_.begin(), device_.end());
       for (std::size_t lane = 0; item.last_of && lane < device_.size(); ++lane) {
+        // The latest position among the listed lanes.
         state.lanes[lane] = 0;
         for (const int other : (*item.last_of)[lane]) {
           state.lanes[lane] = std::max(state.lanes[lane], device_[static_cast<std::size_t>(other)]);
