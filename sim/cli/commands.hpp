@@ -39,8 +39,8 @@ std::string rendered(const Table& table, Format format, std::size_t keys = 1);
 
 class ProgressLine;
 struct ReplaysOptions;
-// Options of the real trainings that `verb` runs (convergence). They refer to `progress`, which
-// must outlive them.
+// Options of the real trainings that `verb` runs (convergence).
+// REQUIRES: `progress` outlives the options.
 ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers);
 
 // The complete answer of `run` to a scenario: predictions, and accuracy if the scenario asks for
@@ -90,7 +90,8 @@ class ProgressLine {
   // Removes the line.
   void clear();
   void restart();  // begins to measure the remaining time
-  // Options of a run that reports to this line; they must not outlive it.
+  // Options of a run that reports to this line.
+  // REQUIRES: the line outlives the options.
   RunOptions run_options(int workers);
 
  private:

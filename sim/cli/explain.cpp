@@ -4,9 +4,9 @@
 //
 // For each point the answer has four parts: the step by cause (compute bound by arithmetic or by
 // memory, exposed communication, ...), the device time by kind of layer, the sensitivity to each
-// input, and the share of measured costs. Then it explains the change from each GPU count to the
-// next, and from the first strategy to the others. With two scenarios it explains the difference
-// between their common points only.
+// input, and the share of measured costs. The verb also explains the change from each GPU count to
+// the next, and from the first strategy to the others. With two scenarios the verb explains the
+// difference between their common points only.
 //
 // Exit code: 1 if a point has no answer, 3 if nothing of a scenario fits.
 #include "questions/explain.hpp"

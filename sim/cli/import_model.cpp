@@ -3,7 +3,7 @@
 //
 //   lockstep import-model config.json --parameters 8030261248 -o my-llama.yaml
 //
-// --parameters checks the result: it is an error if the model has another number of parameters.
+// With --parameters it is an error if the model has another number of parameters.
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"

@@ -1,6 +1,6 @@
 // `lockstep missing SCENARIO` answers: which measurements does a profile lack for this scenario,
-// and which of them matter most? It lists layers without a measured time, the largest share of the
-// device's time first, and the `lockstep calibrate` commands that would measure them.
+// and which of them matter most? The answer lists layers without a measured time, the largest share
+// of the device's time first, and the `lockstep calibrate` commands that would measure them.
 //
 //   lockstep missing my.yaml --set profile=my-profile
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // `lockstep run SCENARIO...` answers: what does the training cost with every strategy and on every
-// GPU count, for every alternative that the scenarios list? It predicts step time, total time,
+// GPU count, for every alternative that the scenarios list? The answer has step time, total time,
 // cost, throughput, memory, traffic and the bottleneck of each point.
 //
 //   lockstep run scenarios/ovi2026/vgg16.yaml

@@ -3,8 +3,8 @@
 //
 //   lockstep serve my.yaml --port 0
 //
-// It prints the page's address and serves until Ctrl-C. Other machines cannot reach the page
-// (docs/explorer.md).
+// The program prints the page's address and serves until Ctrl-C. Other machines cannot reach the
+// page (docs/explorer.md).
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"

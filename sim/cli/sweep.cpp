@@ -3,8 +3,8 @@
 //
 //   lockstep sweep my.yaml --set gpus=1,2,4..64*2 --set batch.global=64..1024*2 -o sweep.jsonl
 //
-// A sweep may be interrupted: the same command continues where it stopped. It can be divided into
-// shards (--shard K/N, then --merge), or run on the ranks of mpirun (docs/sweep.md).
+// A sweep may be interrupted: the same command continues where it stopped. A sweep can be divided
+// into shards (--shard K/N, then --merge), or run on the ranks of mpirun (docs/sweep.md).
 //
 // Exit code: 1 if a point failed, 2 if no point has an answer, 3 if no answer fits, 130 if stopped.
 #include "sweep/sweep.hpp"

@@ -63,7 +63,7 @@ std::vector<Choice> declare_verbs(CLI::App& app) {
   for (const Registered& entry : registered()) {
     Choice choice = entry.declare(unsorted);
     choice.verb->group(title(entry.group));
-    // The measuring half declares --quiet for its verbs itself.
+    // calibrate and train are parsed a second time by another program, which has no such option.
     if (entry.group != VerbGroup::measurements) {
       choice.verb->add_flag("-q,--quiet", quiet(), "Errors only: no notes, no progress");
     }

@@ -1,8 +1,8 @@
 // Part of core/describe.hpp: the JSON Schema (draft-07) of a described type. Include
 // core/describe.hpp instead; its json_schema() is the entry.
 //
-// A schema holds types, units, bounds and required fields. It does not hold rules between fields,
-// so a file that satisfies the schema may still be refused by the reader.
+// A schema holds types, units, bounds and required fields. Rules between fields are not part of a
+// schema, so a file that satisfies the schema may still be refused by the reader.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,6 @@
-// Reads files that a user names. Every input file must be read through these functions: they refuse
-// a file that is larger than files of its kind ever are, because some files never end.
+// Reads files that a user names. Every input file must be read through these functions. The
+// functions refuse a file that is larger than files of its kind ever are, because some files never
+// end.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ std::ifstream opened_file(const std::string& path);
 std::string file_text(const std::string& path, std::size_t most);
 
 // From this call on, file_text(path) returns `text`, as if a file of that name held it. Used for a
-// scenario that is imported from a training config: it has a name for messages, but no file.
+// scenario that is imported from a training config and has a name for messages, but no file.
 void keep_text(const std::string& path, std::string text);
 
 // Throws ConfigError: the file has more than `most` bytes.

@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// Ends a program with an exit code of its own. It reports neither a fault of the program (exit code
-// 1) nor wrong input (exit code 2).
+// Ends a program with an exit code of its own. The reason is neither a fault of the program (exit
+// code 1) nor wrong input (exit code 2).
 class ExitError : public std::runtime_error {
  public:
   ExitError(int code, const std::string& what) : std::runtime_error(what), code_(code) {}

@@ -93,7 +93,7 @@ double uniform_draw(const DrawKey& key) {
       {key.event, key.step, key.rank, 0x4C6F636BU},
       {static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)});
   const std::uint64_t bits = (static_cast<std::uint64_t>(words[0]) << 32 | words[1]) >> 12;
-  return (static_cast<double>(bits) + 0.5) * 0x1p-52;  // 52 bits, centred: never 0 or 1
+  return (static_cast<double>(bits) + 0.5) * 0x1p-52;  // 52 bits, centered: never 0 or 1
 }
 
 double normal_draw(const DrawKey& key) {

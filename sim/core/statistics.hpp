@@ -22,15 +22,15 @@ double pseudo_median(const std::vector<double>& values);
 struct ConfidenceBounds {
   double low = 0, high = 0;
 };
-// The 95 % confidence interval of the centre of a symmetric distribution, from independent values.
-// Its bounds are two of the means of pairs, chosen by Wilcoxon's signed ranks (exact; Hollander and
+// The 95 % confidence interval of the center of a symmetric distribution, from independent values.
+// The bounds are two of the means of pairs, chosen by Wilcoxon's signed ranks (exact; Hollander and
 // Wolfe, Nonparametric Statistical Methods, 3.3). Nothing for fewer than six values.
 std::optional<ConfidenceBounds> pseudo_median_bounds(const std::vector<double>& values);
 // Number of values at the beginning of a series that belong to its warm-up. The warm-up is the
 // prefix whose removal minimizes the standard error of the mean of the rest (MSER: White, Cobb,
-// Spratt, A comparison of five steady-state truncation heuristics for simulation, WSC 2000). Its
-// length is a multiple of five and at most half of all values. The result is 0 if the two means
-// differ by less than five standard errors, as cut and noise are then hard to tell apart.
+// Spratt, A comparison of five steady-state truncation heuristics for simulation, WSC 2000). The
+// length of a warm-up is a multiple of five and at most half of all values. The result is 0 if the
+// two means differ by less than five standard errors, as cut and noise are then hard to tell apart.
 std::size_t warm_up(const std::vector<double>& series);
 // Standard deviation of a sample (divisor n - 1); 0 below two values.
 double standard_deviation(const std::vector<double>& values);

@@ -92,17 +92,16 @@ void refuse_binary(std::string_view text, const std::string& file) {
   }
 }
 
-// Throws ConfigError if the text may be nested too deeply for the parser. Works without parsing:
-// the indentation with leading dashes, and the open brackets, are upper bounds of the nesting.
-// Blanks before the first line nest nothing.
+// Throws ConfigError if the text is likely to be nested too deeply for the parser. Works without
+// parsing: counts the indentation with leading dashes, and the open brackets, in quotes or not.
+// Blanks before the first line nest nothing. TreeBuilder checks the real depth.
 void refuse_deep(std::string_view text, const std::string& file) {
   int line = 1, brackets = 0;
   std::size_t start = 0;
   while (start < text.size()) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     const std::string_view row = text.substr(start, end - start);
-    // `leading` counts characters that may open a level at the start of a row; a text between
-    // quotes may add brackets, which only makes the bound larger.
+    // Characters that may open a level at the start of a row.
     int leading = 0;
     bool at_start = true;
     for (const char c : row) {
@@ -356,7 +355,7 @@ Node parsed(std::string_view text, const std::string& file_name, std::vector<Dia
       fail(file_name, 0, 0, "is empty");
     }
     const auto root = builder.root();
-    // A second document may follow; it is parsed to find its first line.
+    // A second document is an error; parsing it gives its first line.
     TreeBuilder second(file_name, last_line, foreign);
     if (parser.HandleNextDocument(second)) {
       fail(file_name, second.root() ? second.root()->line : 0, 1, "holds a second YAML document",

@@ -91,8 +91,8 @@ class Diagnostics {
   std::vector<Diagnostic> list_;
 };
 
-// The value on one line: "{sharding: full_shard, wrap: {policy: block}}". It reads back to an equal
-// value.
+// The value on one line: "{sharding: full_shard, wrap: {policy: block}}". The text reads back to an
+// equal value.
 std::string flow_text(const Node& node);
 
 // A document with a line for each field of `map`, and a line for each element of a field that is a

@@ -1,6 +1,7 @@
-// Computes the collectives of a communicator in order. Their start is the latest of the group's
-// lanes and the end of the collective before; their end is start + latency + bytes / lone rate, or
-// the moment at which the executor's network has carried them, if others may share their links.
+// Computes the collectives of a communicator in order. A collective starts when the last lane of
+// the group is ready and the collective before has ended. The end is start + latency + bytes / lone
+// rate, or the moment at which the executor's network has carried the transfer, if others may share
+// its links.
 #include "engine/communicator.hpp"
 
 #include <algorithm>

@@ -41,7 +41,8 @@ class Communicator final : public Waker {
   // Declares that the communicator carries messages to another rank group, lane by lane: time
   // before a message starts is bubble, and its window is kept until both groups are past it.
   void sends_to(const class ComputeStream& receiver) { receiver_ = &receiver; }
-  // Its program, which carries transfers; returns when the world closes and the queue is empty.
+  // The communicator's program, which carries transfers. Returns when the world closes and the
+  // queue is empty.
   Program serve();
   void close();
   void wake() override { advance(); }
@@ -106,8 +107,8 @@ class Communicator final : public Waker {
   const class ComputeStream* receiver_ = nullptr;
 };
 
-// The time at which the lane may take part: it is ready, and the collective of another communicator
-// that it follows is over.
+// The time at which the lane may take part: the lane is ready, and the collective of another
+// communicator that it follows is over.
 inline double Communicator::available(const Event::State& state, std::size_t lane) {
   const double ready = state.ready[lane];
   return state.before ? std::max(ready, state.before->at(lane)) : ready;

@@ -24,7 +24,7 @@ class Waker {
   ~Waker() = default;
 };
 
-// Host clocks of all lanes. They differ only after a host_wait(), so the lanes share `offset`, and
+// Host clocks of all lanes. Lanes differ only after a host_wait(), so all lanes share `offset`, and
 // a copy costs little.
 struct HostClock {
   std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane

@@ -36,7 +36,7 @@ Passage passage(const ExchangedWork& work, const std::vector<double>& exchange_s
 
 }  // namespace
 
-// The passages for an item. They are kept for the next item with the same lanes and exchanges,
+// The passages for an item. The result is kept for the next item with the same lanes and exchanges,
 // because a micro-batch repeats the work of the micro-batch before.
 const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   const ExchangedWork& work = *item.exchanged;

@@ -21,7 +21,8 @@ struct ExchangedWork {
     QueuedWork beside;
   };
   std::vector<Beat> beats;
-  // All work as the host issues it; an exchange counts as busy for its lone time.
+  // All work as the host issues it. An exchange counts as busy for its lone time, or for the work
+  // beside it if that takes longer.
   QueuedWork issued;
   // The exchanges by kind, and how often each happens, for the traffic of links.
   std::vector<std::pair<const TransferSpec*, int>> transfers;

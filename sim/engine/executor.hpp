@@ -32,7 +32,7 @@ struct Route {
   // A link that is listed k times carries k times the bytes.
   std::vector<LinkId> links;
   double cap = never;  // bytes/s that each flow reaches at most
-  // An order for maps; it has no meaning.
+  // An order for maps, without a meaning.
   bool operator<(const Route& other) const {
     return links != other.links ? links < other.links : cap < other.cap;
   }
@@ -88,7 +88,7 @@ class Executor {
 
   double now() const { return now_; }
   // Starts a program, which begins at `at`, or at once if `at` has passed. `name` is for messages.
-  // The executor owns the program until the program returns or is cancelled.
+  // The executor owns the program until the program returns or is canceled.
   virtual ProgramId start(std::string_view name, Program program, double at = 0) = 0;
   // Ends a program that waits, and removes it from the list or link at which it waits. Does nothing
   // if the program is over. Throws std::logic_error if the program cancels itself.
@@ -96,7 +96,7 @@ class Executor {
   // Runs until all programs are over. An exception of a program leaves run(). Throws
   // std::logic_error if programs are left that wait for each other.
   virtual void run() = 0;
-  // Ends the run when the running program waits next or returns; all others are cancelled.
+  // Ends the run when the running program waits next or returns; all others are canceled.
   virtual void stop() = 0;
 
   // Links and routes. Links are numbered 0, 1, ...; equal routes have the same id.
@@ -162,7 +162,7 @@ class Bell {
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
-  // Awaited: the wait of one program at a bell, with a time limit. A program that is cancelled
+  // Awaited: the wait of one program at a bell, with a time limit. A program that is canceled
   // leaves the bell's list by the destructor.
   class Ring {
    public:

@@ -386,8 +386,8 @@ double divide(std::span<const double> left, std::span<const double> open,
 }  // namespace
 
 // The link with the smallest fair share fixes the rates of the routes that cross it; a route's own
-// cap works like a private link. This repeats with the remaining capacity of the other links, until
-// all routes have their rates. Returns the next completion.
+// cap works like a private link. The same follows with the remaining capacity of the other links,
+// until all routes have their rates. Returns the next completion.
 double FluidNetwork::share(Part& part) {
   part.known = true;
   if (part.active.size() == 1) return share_alone(part);

@@ -1,4 +1,4 @@
-// Free lists of blocks, by size in units of 64 bytes and by thread. Blocks of 2 KiB and more go to
+// Free lists of blocks, by size in units of 64 bytes and by thread. Blocks above 1984 bytes go to
 // the global operator new; kept blocks are never given back to the system.
 #include "engine/frames.hpp"
 

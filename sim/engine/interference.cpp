@@ -90,8 +90,8 @@ void Interference::look_from(double time) {
 }
 
 // The slowness of one lane at `time`. `next` has, for each communicator, a collective at or before
-// the first that is not over at `time`; it is moved on to that one, so that a series of calls with
-// rising times passes each window once.
+// the first that is not over at `time`. The call moves `next` on to the latter, so that a series of
+// calls with rising times passes each window once.
 Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
                                       std::size_t* next) {
   Moment moment;

@@ -1,6 +1,6 @@
 // Min-queue (priority queue whose top is the least item). Use it for items that mostly arrive in
-// ascending order: they go to a FIFO, and only items out of order pay for the heap. Flows of a
-// route are such items, because a later flow of equal size finishes later.
+// ascending order. Such items go to a FIFO, and only items out of order pay for the heap. Flows of
+// a route are such items, because a later flow of equal size finishes later.
 #pragma once
 
 #include <algorithm>

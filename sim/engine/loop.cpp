@@ -1,6 +1,6 @@
 // The executor without SimGrid: programs on a heap of moments, flows in a fluid network
 // (engine/fluid.hpp). run() resumes all programs that are ready, then moves time to the next moment
-// or completion. A wait is some twenty times faster than the wait of a SimGrid actor.
+// or completion. A wait costs a coroutine's switch, and no context switch of an actor.
 #include <algorithm>
 #include <deque>
 #include <functional>

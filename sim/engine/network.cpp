@@ -166,8 +166,8 @@ double Network::count_lone(const TransferSpec& spec) {
   return spec.latency_seconds + seconds;
 }
 
-// The latency passes first. Then the flow starts with the bytes that it would not have moved alone
-// by the present.
+// After the latency, the flow starts with the bytes that a transfer without other traffic would not
+// have moved by the present.
 Program Network::carry(const TransferSpec& spec, double start, double& end) {
   const double lone = lone_bytes_seconds(spec, links_);
   const double begin = start + spec.latency_seconds;

@@ -18,7 +18,7 @@ struct RankGroup::Impl final : Waker {
 
   void wake() override { program.ring(); }
   // Starts the group's background programs: one per communicator, and one for the compute stream if
-  // it must keep pace with time. They end when nothing is left to do after close().
+  // it must keep pace with time. The programs end when nothing is left to do after close().
   void start();
   void close();
   // Waits until `there()`. The compute stream advances only as far as needed, because work that the

@@ -125,7 +125,8 @@ void RankGroup::Impl::compute(Phase phase, const QueuedWork& work, WorkLabel lab
   stream.push(std::move(item));
 }
 
-// Computes the exchanges in closed form: they meet no other traffic, so each takes its lone time.
+// Computes the exchanges in closed form. No exchange meets other traffic, so each takes its lone
+// time.
 void RankGroup::compute(Phase phase, const Communicator& communicator, const ExchangedWork& work) {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::exchanged;

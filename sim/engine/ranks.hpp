@@ -95,7 +95,7 @@ class Event {
 //
 // A transfer that meets no other on its links takes latency + bytes / lone rate in every group. A
 // transfer that may meet others goes over the network once, when the last group starts, because
-// that group sets the pace of the job; it takes the same seconds in the other groups.
+// that group sets the pace of the job. The transfer takes the same seconds in the other groups.
 //
 // Made by RankGroup::add_communicator(), owned by the world.
 class Communicator;
@@ -213,7 +213,7 @@ class RankGroup {
   // Adds a stream beside the compute stream. A compute stream that waits for it books the gap as
   // `cause`.
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
-  // Queues `seconds` of work behind the stream's earlier work; it begins at max(stream, host,
+  // Queues `seconds` of work behind the stream's earlier work. The work begins at max(stream, host,
   // after). With `after_host` false the host's clock does not matter (work that a background thread
   // issues). `more` are additional seconds of each lane; empty = none.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,

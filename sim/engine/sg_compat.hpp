@@ -28,7 +28,7 @@ inline s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
 #endif
 }
 
-// A link of `rate` bytes/s. Its latency is 0, because CM02 shares bandwidth in inverse proportion
+// A link of `rate` bytes/s. The latency is 0, because CM02 shares bandwidth in inverse proportion
 // to latency; the engine adds latencies itself.
 inline s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double rate) {
 #if SIMGRID_VERSION >= 40000

@@ -347,7 +347,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
   if (idle.empty()) idle.push_back(make_lane(crossed, limited));
   const Lane lane = idle.back();
   idle.pop_back();
-  // This capacity makes the rounded payload take exactly as long alone as it should.
+  // With this capacity the rounded payload takes exactly as long alone as the unrounded bytes
+  // would.
   if (limited) lane.limit->set_bandwidth(route.cap * (payload / bytes));
   ActorFiber& self = running_fiber();
   Flow flow(*this, id, bytes, weight, payload, self);

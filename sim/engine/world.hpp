@@ -46,7 +46,7 @@ class World {
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
   // Declares whether transfers may meet on the link; the default is that they may. Pass false if
-  // one communicator carries all transfers over the link: they are then computed in advance.
+  // one communicator carries all transfers over the link; such transfers are computed in advance.
   void meet(LinkId link, bool may);
   // Declares that the link's capacity changes during the run; no transfer over it is computed in
   // advance.

@@ -3,7 +3,8 @@
 //
 //   sqrt(2 w M) (1 + sqrt(w / 2M) / 3 + (w / 2M) / 9) - w     if w < 2M, else M
 //
-// It counts training only, not the write. docs/faults.md compares it with a sweep of played runs.
+// The interval counts training only, not the write. docs/faults.md compares it with a sweep of
+// played runs.
 #include <cmath>
 
 #include "faults/long_run.hpp"

@@ -95,8 +95,8 @@ End Player::comes_back() {
   return End::changed;
 }
 
-// A node is back. It enters at once if nodes come back alone and a place is free; otherwise it is
-// idle, and may replace a slow node.
+// A node that is back enters at once if nodes come back alone and a place is free. Otherwise the
+// node is idle, and may replace a slow node.
 End Player::is_available(int node) {
   if (alone() && members_ < plan_.nodes()) {
     enter(node);

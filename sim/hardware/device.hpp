@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// Generations of devices, oldest first; cost models choose laws by them.
+// Kinds of devices; the generations of GPUs are in the order of their age.
 enum class Architecture {
   cpu,
   kepler,

@@ -1,6 +1,6 @@
 // How close to its peaks a device gets: the `efficiency:` block of platforms/devices/*.yaml. The
-// numbers are few, and each has a physical meaning. They belong to the device; the dependence on a
-// kernel's shape is in costs/kernel_model.hpp. Meaning, origin and residuals:
+// numbers are few, and each has a physical meaning. Efficiencies belong to the device; the
+// dependence on a kernel's shape is in costs/kernel_model.hpp. Meaning, origin and residuals:
 // docs/device-models.md.
 #pragma once
 

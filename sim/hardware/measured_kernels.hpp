@@ -1,5 +1,5 @@
-// Kernels measured one by one on boards of a chip, as measured over modelled time by shape. They
-// correct the time of modelled kernels of similar shape. The tables are
+// Kernels measured one by one on boards of a chip, as measured over modelled time by shape. The
+// measurements correct the time of modelled kernels of similar shape. The tables are
 // platforms/devices/measured/*.csv, written by lockstep-fit (docs/device-models.md).
 #pragma once
 
