@@ -1,6 +1,6 @@
 // `lockstep import-collectives FILE...` reads measured collective curves from the output of
 // nccl-tests into a profile. A profile's curves replace the network model for the same number of
-// ranks.
+// ranks and nodes.
 //
 //   lockstep import-collectives all_reduce.txt --as a100-sxm4-80gb -o my-profile
 //

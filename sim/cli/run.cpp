@@ -27,16 +27,15 @@
 
 namespace lockstep {
 
+// The remaining time is measured from the first training on, without the preparation before it.
 ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers) {
   return {.workers = workers,
           .verb = verb,
           .progress =
-              // The remaining time is measured from the first training on, without the preparation
-          // before it.
-          [&](std::size_t done, std::size_t all) {
-            if (done == 0) progress.restart();
-            progress.update({.done = done, .all = all});
-          },
+              [&](std::size_t done, std::size_t all) {
+                if (done == 0) progress.restart();
+                progress.update({.done = done, .all = all});
+              },
           .estimate =
               [&](std::size_t trainings, double seconds) {
                 progress.clear();

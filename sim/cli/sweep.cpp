@@ -29,7 +29,7 @@ namespace lockstep::sweep_verb {
 
 namespace {
 
-// Set by a signal; the sweep then finishes the points in progress.
+// Set by a signal; the sweep then writes the complete rows to the disk and ends.
 std::atomic<bool> stop{false};
 
 void on_signal(int) {

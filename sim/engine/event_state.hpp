@@ -24,8 +24,8 @@ class Waker {
   ~Waker() = default;
 };
 
-// Host clocks of all lanes. Lanes differ only after a host_wait(), so all lanes share `offset`, and
-// a copy costs little.
+// Host clocks of all lanes. Clocks differ between lanes only after a host_wait() or a repeat(), so
+// all lanes share `offset`, and a copy costs little.
 struct HostClock {
   std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane
   double latest_base = 0;
@@ -45,8 +45,8 @@ inline HostClock host_clock(std::vector<double> lanes) {
 // A time per lane, with memory from the free lists of engine/frames.hpp.
 using Lanes = std::vector<double, FrameAllocator<double>>;
 
-// Times of an event, written once by complete(). `lanes` is empty where all lanes have the same
-// time.
+// Times of an event, and the work behind it. The engine sets the times once and then calls
+// complete(). `lanes` is empty where all lanes have the same time.
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;

@@ -336,9 +336,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
     return true;
   }
   const double payload = std::max(1.0, std::round(bytes * payload_scale));
-  // Each of the flows crosses every link of the route: as one flow that does so many times.
+  // `weight` equal flows are one flow that crosses each link of the route `weight` times.
   std::vector<LinkId> crossed;
-  // `weight` equal flows are one flow that crosses each link `weight` times as often.
   for (const LinkId link : route.links) {
     crossed.insert(crossed.end(), static_cast<std::size_t>(weight), link);
   }

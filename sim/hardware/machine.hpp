@@ -62,8 +62,8 @@ struct PcieSpec {
   // Rate at which a GPU sends to its neighbor through host memory while all GPUs of the node do the
   // same; 0 = derived from the link. For hosts where it has been measured (virtual machines).
   double host_path_bytes_per_second = 0;
-  // Factor on the rates that follow from generation and lanes; other than 1 only in hypothetical
-  // machines of the advice.
+  // Factor on the rates that follow from generation and lanes; other than 1 only in questions like
+  // "what would 10 % more PCIe bandwidth gain?" (questions/resources.hpp).
   double scale = 1;
 };
 
