@@ -194,8 +194,8 @@ void StepBuilder::put_shared_experts_beside_tokens() {
   move(first_in_pieces_);
 }
 
-// The order matters: indices must be final before gradients are summed; totals exclude repeated
-// work; checkpoints look at the exchanges.
+// The order matters: layer indices change first, and sums of gradients must be there before the
+// pieces divide a layer's kernels.
 TrainingStep StepBuilder::finish() {
   if (options_.parallel.expert.overlap == ExpertOverlap::shared) put_shared_experts_beside_tokens();
   for (std::size_t i = 0; i < step_.layers.size(); ++i) sum_gradients(i);

@@ -25,11 +25,11 @@ namespace lockstep {
 struct Placement {
   enum class Features : std::uint8_t {
     whole,    // every rank has all features
-    split,    // each rank has its part of them
+    split,    // each rank has a part of the features
     partial,  // each rank has a summand of all features
   };
   Features features = Features::whole;
-  bool tokens_split = false;  // each rank has its part of the sequence
+  bool tokens_split = false;  // each rank has a part of the sequence (sequence parallelism)
 
   bool operator==(const Placement&) const = default;
 };
@@ -60,7 +60,7 @@ struct Value {
   std::int64_t channels() const { return is_image() ? shape[0] : shape.back(); }
 };
 
-// The order of layers in which shared experts (those that see every token) overlap with the
+// The order of layers in which shared experts (experts that see every token) overlap with the
 // exchanges of tokens: result[i] is the old index of the layer at the new index i. Equal to 0, 1,
 // 2, ... if the step has no such experts. Implemented in shared_experts.cpp.
 std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
@@ -123,9 +123,9 @@ class StepBuilder {
   void take_in_pieces(int logits, std::int64_t pieces);
   // Records the share (0 .. 1) of router choices that find their expert full.
   void drops_tokens(double share) { step_.dropped_tokens = share; }
-  // Adds what follows from the whole graph: sums of gradients of outputs that several layers read,
-  // chunks, repeated exchanges, checkpointed layers, totals. Must be called once; the builder is
-  // empty afterwards.
+  // Completes the step by the work that depends on the whole graph: sums of gradients of outputs
+  // that several layers read, chunks, repeated exchanges, checkpointed layers, totals. Must be
+  // called once; the builder is empty afterwards.
   TrainingStep finish();
 
  private:
@@ -188,7 +188,7 @@ class LayerWriter {
   // Shares the weight that the earlier layer `owner` has (tied weights). Throws ModelError if that
   // layer has no weight, or a weight of another size.
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
-  // Adds `count` buffer tensors of `bytes` bytes together; `counters` of them are int64.
+  // Adds `count` buffer tensors of `bytes` bytes in total, among them `counters` int64 counters.
   void buffers(int count, double bytes, int counters);
   // Records an evaluated argument of the operator; a second value replaces the first.
   void attribute(const std::string& name, std::int64_t value);

@@ -15,8 +15,8 @@
 
 namespace lockstep {
 
-// Names visible to an expression, with their values: those set in this scope, then those of the
-// enclosing scope, which they hide.
+// Names visible to an expression, with their values. A name of this scope hides an equal name of
+// the enclosing scope.
 // REQUIRES: the outer scope outlives the inner one.
 class Scope {
  public:

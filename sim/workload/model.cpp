@@ -190,8 +190,8 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     require_experts(model, options, step);
     require_linear(options.fine_tuning, step);
     step.model = model.name;
-    // A profile measures whole layers of one device with all tokens; any share of them is priced by
-    // the kernel model.
+    // A profile measures whole layers of one device with all tokens; the kernel model prices any
+    // other layer.
     const ParallelOptions& parallel = options.parallel;
     step.whole_layers = parallel.tensor.size == 1 && parallel.context.size == 1 &&
                         parallel.expert.size == 1 && options.tokens_before == 0 &&

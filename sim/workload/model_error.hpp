@@ -13,7 +13,7 @@ class ModelError : public std::runtime_error {
  public:
   explicit ModelError(const std::string& message, std::string hint_text = "")
       : std::runtime_error(message), hint(std::move(hint_text)) {}
-  std::string hint;  // what is allowed or helps; may be empty
+  std::string hint;  // the allowed values, or advice; may be empty
 };
 
 }  // namespace lockstep

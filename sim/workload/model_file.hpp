@@ -83,8 +83,8 @@ struct ModelFile {
   std::string source;
 };
 
-// Names that the expander defines for every step (channels, height, ...). A parameter or argument
-// must not have one of them.
+// Names that the expander defines for every step (channels, height, ...). No parameter or argument
+// may have such a name.
 const std::vector<std::string>& reserved_names();
 
 // Parses a model file from memory; `file_name` locates errors and relative base models. Throws

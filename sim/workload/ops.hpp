@@ -18,7 +18,7 @@ namespace lockstep {
 // The dimension along which the tensor ranks share a layer's weight (Shoeybi et al. 2019). A column
 // product is followed by elementwise work on its part and a row product, whose outputs are summed.
 enum class TensorCut : std::uint8_t {
-  none,        // every rank has all of it
+  none,        // every rank has the whole weight
   column,      // of a product: its outputs
   row,         // of a product: its inputs
   vocabulary,  // of an embedding: its rows
@@ -158,8 +158,8 @@ struct RankLoad {
   // that find their expert full.
   double fullest = 1, dropped = 0;
 };
-// Throws ConfigError at `parallel.expert.load` if the listed shares are not those of `experts`
-// experts.
+// Throws ConfigError at `parallel.expert.load` if the scenario lists shares, but not `experts` of
+// them or only zeros.
 RankLoad rank_load(const ParallelOptions& parallel, std::int64_t experts);
 
 // Throws ModelError unless the inputs of `experts` are tokens and a router output of one logit per

@@ -50,7 +50,7 @@ struct ConvGeometry {
 // One device kernel, or `launches` kernels that an eager framework runs for one operator and that
 // are priced together. FLOPs count a multiply-add as two. Bytes are the ideal traffic: every input
 // is read once and every output is written once, at the element size of the precision. All figures
-// are those of the whole local batch.
+// cover the whole local batch.
 struct Kernel {
   KernelKind kind = KernelKind::elementwise;
   Pass pass = Pass::forward;
@@ -72,7 +72,7 @@ struct Kernel {
   bool changes_layout = false;
 };
 
-// One weight tensor that a layer owns on this rank. On a mesh, `shape` and `count` are those of the
+// One weight tensor that a layer owns on this rank. On a mesh, `shape` and `count` describe the
 // rank's part.
 struct Parameter {
   std::string name;  // "features.0.weight"
@@ -132,7 +132,7 @@ enum class Beside : std::uint8_t {
   // when the gradient is there, and overlaps with all layers down to its source.
   reader,
   // Backward of an exchange layer: the weight gradients of the products that read its output. The
-  // input gradients of those products are complete when the exchange starts.
+  // input gradients of these products are complete when the exchange starts.
   weight_gradient
 };
 // One collective of a layer over one axis of the mesh, from this rank's point of view.
@@ -177,7 +177,7 @@ struct Layer {
   int tied_layer = -1;  // index of the layer that owns it, and the index among its parameters
   int tied_parameter = 0;
   std::vector<Parameter> parameters;
-  double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
+  double buffer_bytes = 0;  // BatchNorm's running statistics, which DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
   int counters = 0;         // int64 ones among them: batches seen
   // Bytes of a buffer that stays allocated from step to step and that all layers of a rank share;
@@ -188,7 +188,7 @@ struct Layer {
   std::vector<int> inputs;         // indices of producing layers; -1 = the step's input
   double output_bytes = 0;         // forward output, whole local batch
   int output_storage = 0;          // storage id of the output (in-place and view layers share)
-  std::vector<SavedTensor> saved;  // what this layer's backward needs
+  std::vector<SavedTensor> saved;  // tensors that this layer's backward needs
   GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
@@ -208,8 +208,8 @@ struct Layer {
   bool is_attention = false;
   // Number of token pieces of a chunked loss; 1 = no chunks. The head and the layers after it
   // process one piece after the other, and compute the gradients of the head's weight and input in
-  // forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper). Kernels and exchanges are
-  // those of all pieces, tensors those of one piece.
+  // forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper). Kernels and exchanges cover
+  // all pieces, tensors have the size of one piece.
   int pieces = 1;
   bool wide = false;  // stays fp32 with its parameters, between casts in a half-precision step
   // `checkpointed`: activation checkpointing runs this layer's forward a second time in backward.
@@ -245,15 +245,15 @@ struct TrainingStep {
   std::int64_t samples = 0;               // local batch (one micro-batch)
   std::int64_t tokens = 0;                // samples * sequence; 0 for models without tokens
   std::vector<std::int64_t> input_shape;  // of one sample: channels, height, width; or tokens
-  double input_bytes = 0;                 // what is copied host to device for one micro-batch
+  double input_bytes = 0;                 // copied from host to device for one micro-batch
   std::vector<Layer> layers;              // forward order; backward is the reverse
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
   double dropped_tokens = 0;  // share of router choices that find their expert full; 0 .. 1
-  // Whether measured profiles may price the layers. False where layers differ from those that a
-  // profile measures: a rank's part of a layer, a later token slice, frozen or compiled layers,
-  // products in fp8.
+  // Whether measured profiles may price the layers. False where a profile does not measure such
+  // layers: a rank's part of a layer, a later token slice, frozen or compiled layers, products in
+  // fp8.
   bool whole_layers = true;
   // One CUDA graph launches forward and backward of a micro-batch.
   bool captured = false;

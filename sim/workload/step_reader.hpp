@@ -37,7 +37,7 @@ class FieldReader {
 // Reads a `layers:` list, with all lists nested in it, into ModelSteps.
 class StepReader : FieldReader {
  public:
-  // `blocks` are those that a step may use. Only their names and arguments are read, so their
+  // `blocks`: the blocks that a step may use. Only their names and arguments are read, so their
   // layers may still be empty.
   // REQUIRES: both arguments outlive the reader.
   StepReader(Diagnostics& diagnostics, const std::vector<ModelBlock>& blocks)
