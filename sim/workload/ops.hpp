@@ -158,8 +158,8 @@ struct RankLoad {
   // that find their expert full.
   double fullest = 1, dropped = 0;
 };
-// Throws ConfigError at `parallel.expert.load` if the scenario lists shares, but not `experts` of
-// them or only zeros.
+// Throws ConfigError at `parallel.expert.load` if the scenario lists shares whose number is not
+// `experts` or which are all zero.
 RankLoad rank_load(const ParallelOptions& parallel, std::int64_t experts);
 
 // Throws ModelError unless the inputs of `experts` are tokens and a router output of one logit per
