@@ -1,7 +1,8 @@
-// Device time of one kernel on one device: floor + the larger of arithmetic and memory time, joined
-// smoothly. The device brings peaks and achieved fractions (hardware/efficiency.hpp); how these
-// depend on the shape of the work is the same law for every device and stands here.
-// docs/device-models.md explains each term and prints how well the whole fits.
+// Device time of one kernel on one device: a floor per launch plus a smooth maximum of arithmetic
+// and memory time (roofline). The device brings peaks and achieved fractions
+// (hardware/efficiency.hpp). The dependence on the shape of the work is one law for all devices,
+// KernelLaw.
+// docs/device-models.md explains each term and prints how well the whole fits measurements.
 #pragma once
 
 #include <vector>
@@ -36,9 +37,9 @@ struct KernelLaw {
   // Fit.
   double weight_gradient = 0.822;
   double weight_gradient_fp32 = 0.699;  // ... without matrix units
-  // Fused attention: scores cost vector work whatever the head size, as much as this share of the
-  // products of a head of 128 (Dao 2023, "FlashAttention-2", figures 4 to 6: heads of 64 run at
-  // 0.85 of the speed of heads of 128).
+  // Fused attention: the softmax of the scores is vector work that does not depend on the head
+  // size. It costs this share of the products of a head of 128 (Dao 2023, "FlashAttention-2",
+  // figures 4 to 6: heads of 64 run at 0.85 of the speed of heads of 128).
   double attention_softmax = 0.2;
   // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
   double attention_backward = 0.781;
@@ -57,9 +58,9 @@ struct KernelLaw {
   // Convolutions in groups relative to the same products without, off and on matrix units. Fit.
   double grouped_fp32 = 0.756;
   double grouped = 0.9;
-  // 3 x 3 convolutions of stride 1 may run by Winograd's algorithm (Lavin and Gray 2016): its
-  // products relative to implicit ones, in the fused kernels (tiles of 2 x 2) and in those that keep
-  // the transformed values in memory (4 x 4). Fit.
+  // 3 x 3 convolutions of stride 1 may run by Winograd's algorithm (Lavin and Gray 2016). Rate of
+  // its products relative to implicit GEMM's: in fused kernels (tiles of 2 x 2), and in kernels
+  // that keep the transformed values in memory (4 x 4). Fit.
   double winograd = 0.783;
   double winograd_unfused = 0.909;
   // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131). Fit.
@@ -79,7 +80,8 @@ struct KernelLaw {
   double cache_speedup = 1.01;
 };
 
-// Whether products of this mode run on matrix units here; else they run on the vector units in fp32.
+// Whether products of this mode run on matrix units of the device; otherwise they run on the vector
+// units in fp32.
 bool on_matrix_units(MathMode mode, const Device& device);
 
 struct KernelTime {
@@ -88,25 +90,29 @@ struct KernelTime {
   double total = 0;    // seconds on the device, floors of all launches included
 };
 
-// How a 3 x 3 convolution of stride 1 in plain fp32 is computed: the library takes what is fastest.
+// Algorithm of a 3 x 3 convolution of stride 1 in plain fp32. Libraries choose the fastest one; the
+// other two values serve comparisons with measured kernels.
 enum class Algorithm { fastest, implicit_product, winograd };
 
-// `element_bytes`: of the activations that reductions, copies and pooling move.
+// Time of one kernel. `element_bytes`: bytes of one element of the activations that reductions,
+// copies and pooling move.
 KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law = {},
                        int element_bytes = 4, Algorithm algorithm = Algorithm::fastest);
 
-// The kernels that a library runs for those of a layer. TF32 is a permission: cuBLAS and cuDNN
-// still take an fp32 kernel where it is faster, by Winograd's algorithm or because it needs no
-// change of layout. (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32.)
+// The kernels that the libraries actually run for the kernels of a layer. TF32 is a permission
+// (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32): cuBLAS and cuDNN still
+// choose an fp32 kernel where it is faster, by Winograd's algorithm or because it needs no change
+// of layout.
 std::vector<Kernel> chosen_kernels(const std::vector<Kernel>& kernels, const Device& device,
                                    const KernelLaw& law = {}, int element_bytes = 4);
 
 // Seconds to stream `bytes` (read + written) of fp32 values in `launches` kernels of equal size.
 double stream_seconds(double bytes, int launches, const Device& device, const KernelLaw& law = {});
 
-// Seconds of `batch` products of m x k by k x n on matrix units whose peak times fraction is `rate`
-// (FLOP/s over `multiprocessors`), by the best tiling and split of k. Ceil functions and all: this
-// is where wave quantisation comes from (fact 129).
+// Seconds of `batch` products of m x k by k x n matrices with the best tiling and split of k.
+// `rate`: achievable FLOP/s of the whole device with `multiprocessors` multiprocessors.
+// `workspace_bandwidth`: bytes/s at which the parts of a split are written and read. Tiles and
+// waves are rounded up, which gives the steps of wave quantization (fact 129).
 struct MatrixShape {
   double m = 0, n = 0, k = 0, batch = 1;
 };

@@ -1,4 +1,6 @@
-// The tuning table of NCCL 2.28.9 (facts 90-98), in its own units: microseconds and GB/s.
+// The tuning table of NCCL 2.28.9 (graph/tuning.cc; facts 90-98), in its own units: microseconds
+// and GB/s. For every algorithm and protocol, time = base latency + hops x latency of a hop + bytes
+// / (bus bandwidth x ratio of the algorithm).
 #include "costs/nccl_tuning.hpp"
 
 #include <algorithm>
@@ -33,7 +35,8 @@ constexpr Caps nvls_tree_channel{
     {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 43.8}}};
 constexpr std::array<double, 4> nvls_efficiency{0, 0, 0.85, 0.74};
 
-// Fact 97: what a tree all-reduce keeps of its bandwidth, by log2(bytes / 64).
+// Share of its bandwidth that a tree all-reduce reaches, by protocol and floor(log2(bytes / 64))
+// (fact 97).
 constexpr std::size_t size_classes = 23;
 constexpr std::array<std::array<double, size_classes>, 3> tree_by_size{{
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
@@ -43,6 +46,7 @@ constexpr std::array<std::array<double, size_classes>, 3> tree_by_size{{
 
 constexpr double micro = 1e-6;
 
+// Row of the tables of caps: Volta, Ampere, Hopper, Blackwell.
 std::size_t generation(int compute_capability) {
   return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80;
 }
@@ -57,7 +61,8 @@ bool is_gather(Collective c) {
   return c == Collective::all_gather || c == Collective::reduce_scatter;
 }
 
-// Latency of the network hop and of the hop inside a node, as one rank's step sees them (fact 96).
+// Microseconds of a hop inside a node and of a hop between nodes, as one step of a rank sees them
+// (fact 96).
 struct Hops {
   double intra, inter;
 };
@@ -74,11 +79,12 @@ Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
   return hops;
 }
 
-// Microseconds: of all hops and of those between nodes among them.
+// Microseconds of all hops, and of the hops between nodes alone.
 struct HopTimes {
   double all = 0, net = 0;
 };
 
+// A ring has one hop per step; in every round it crosses to the next node nodes - 1 times.
 HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t protocol,
                       double bytes) {
   const Hops hops = ring_hops(s, protocol);
@@ -96,6 +102,7 @@ HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t pr
   return times;
 }
 
+// A tree has a chain inside each node and log2(nodes) levels between nodes, both up and down.
 HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   const auto link = static_cast<std::size_t>(s.intra_link);
   double inter = tree_hop[2][protocol];
@@ -105,7 +112,8 @@ HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   return {2 * (per_node - 1) * tree_hop[link][protocol] + net, net};
 }
 
-// Fact 92, last sentence of the LL row: the row across nodes depends on the CPU, not on the GPU.
+// Cap of LL in GB/s. Across nodes the row depends on the CPU, not on the GPU (fact 92, last
+// sentence of the LL row).
 double ll_cap(const NcclSystem& s) {
   const std::size_t row =
       s.nodes == 1 ? generation(s.compute_capability) : (s.cpu == CpuVendor::amd ? 1 : 0);
@@ -116,6 +124,7 @@ double graph_bus(const NcclGraph& graph, int nodes) {  // GB/s
   return graph.channels * (nodes <= 2 ? graph.intra : graph.inter) / giga;
 }
 
+// Bus bandwidth of rings in GB/s: LL has a flag with every datum, LL128 one in 16.
 double ring_bus(const NcclSystem& s, std::size_t protocol) {
   const double bus = graph_bus(s.ring, s.nodes);
   if (protocol == 0) return std::min(ll_cap(s), 0.5 * bus);
@@ -126,6 +135,7 @@ double ring_bus(const NcclSystem& s, std::size_t protocol) {
   return bus;
 }
 
+// Bus bandwidth of trees in GB/s, with the caps of the table.
 double tree_bus(const NcclSystem& s, std::size_t protocol) {
   const std::size_t row = generation(s.compute_capability), column = node_column(s.nodes);
   const double channels = s.tree.channels;
@@ -138,7 +148,7 @@ double tree_bus(const NcclSystem& s, std::size_t protocol) {
   return bus;
 }
 
-// Fact 94: GB/s over all channels, and whether NVLink SHARP takes part at all.
+// GB/s of NVLink SHARP over all channels; 0 if NCCL does not use it for the collective (fact 94).
 double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
   const NcclGraph& graph = s.nvls;
   if (graph.channels < 2 || tree != (s.nodes > 1)) return 0;
@@ -158,6 +168,7 @@ double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
   return channel * graph.channels;
 }
 
+// Collects the estimates for one size.
 class Candidates {
  public:
   explicit Candidates(double bytes) : bytes_(bytes) {}
