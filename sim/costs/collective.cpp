@@ -238,7 +238,7 @@ Times direct_times(const Machine& machine, const CommGroup& group, Collective co
   const NodeLinks links = node_links(machine, group);
   const NcclSystem system = nccl_system(machine, group);
   const auto loads = collective_links(machine, group, collective, NcclAlgorithm::ring, bytes);
-  // One Simple ring step for a neighbour: base 8.4 us, hop by link class (facts 90, 91).
+  // One Simple ring step for a neighbor: base 8.4 us, hop by link class (facts 90, 91).
   const bool nvlink = links.path == NodePath::nvlink;
   double latency = 8.4e-6 + (nvlink ? 3.4e-6 : 5.7e-6) + model.call_seconds;
   if (group.nodes > 1) {

@@ -76,7 +76,7 @@ double upward(const Machine& machine, const CommGroup& group, Collective collect
 
 // Bytes that cross a trunk in its busier direction, as a multiple of the bytes that one node sends.
 double across(const Trunk& trunk, const CommGroup& group, Collective collective) {
-  int there = 0, back = 0;  // of a ring's neighbours
+  int there = 0, back = 0;  // ring neighbors across the trunk, by direction
   double first = 0, second = 0;
   for (int node = 0; node < group.nodes; ++node) {
     const int next = (node + group.span) % group.nodes;

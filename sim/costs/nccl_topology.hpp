@@ -21,10 +21,10 @@ struct CommGroup {
   int concurrent = 1;  // equal groups per node that run the same collective at the same time and so
                        // share the node's NICs; their GPUs are distinct
   int first_local = 0;
-  int absent = 0;  // so many ranks the last node has fewer than the others
-  int stride = 1;  // between neighbouring ranks of a node
-  int span = 1;    // nodes from one that sends a message (send_recv) to the one that receives it
-  int axis = 0;    // tells groups of the same shape apart that have communicators of their own
+  int absent = 0;  // ranks that the last node has fewer than the others
+  int stride = 1;  // between neighboring ranks of a node
+  int span = 1;    // send_recv: distance in nodes from sender to receiver
+  int axis = 0;    // distinguishes groups of equal shape with different communicators
 
   int ranks() const { return ranks_per_node * nodes - absent; }
   bool operator==(const CommGroup&) const = default;
@@ -50,9 +50,9 @@ struct NodeLinks {
   bool crosses_sockets = false;
   int nvlink_channels = 0;  // number of rings that fit; the next field is the rate of each
   double channel = 0;       // bytes/s, NCCL's figure
-  double rings = 0;         // bytes/s that rings can use of one GPU's NVLinks, likewise
-  double bundle = 0;        // bytes/s between two neighbours, likewise
-  double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares, likewise
+  double rings = 0;         // bytes/s of one GPU's NVLinks that rings can use, NCCL's figure
+  double bundle = 0;        // bytes/s between two neighbors, NCCL's figure
+  double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares
 };
 
 // Bytes/s of a PCIe link, one way, as NCCL counts it and as copies reach it (fact 99): 12, 24, 48

@@ -20,7 +20,7 @@ enum class Collective {
   broadcast,
   reduce,
   all_to_all,
-  send_recv,  // every rank sends to its right neighbour: one point-to-point message
+  send_recv,  // every rank sends to its right neighbor: one point-to-point message
 };
 template <>
 struct EnumNames<Collective> {
@@ -58,7 +58,7 @@ struct NcclSystem {
   int ranks = 1;
   int nodes = 1;  // ranks are spread evenly
   NcclLink intra_link = NcclLink::nvlink;
-  bool ll128 = true;       // fact 98
+  bool ll128 = true;       // whether LL128 is allowed (fact 98)
   double nic_latency = 0;  // seconds the graph adds to a network hop
   NcclGraph ring{};        // also used by PAT
   NcclGraph tree{};
@@ -71,7 +71,7 @@ struct NcclEstimate {
   NcclProtocol protocol = NcclProtocol::simple;
   double latency = 0;         // seconds
   double hops = 0;            // seconds of the latency that are hops
-  double net_hops = 0;        // of these, the ones between nodes
+  double net_hops = 0;        // seconds of the hops between nodes
   double bandwidth = 0;       // bytes/s of the collective's full size (algorithm bandwidth)
   double full_bandwidth = 0;  // without the loss of fact 97 that depends on the size
   double seconds = 0;         // latency + bytes / bandwidth

@@ -33,7 +33,7 @@ struct EnumNames<OptimizerImplementation> {
 // `optimizer:` of a scenario.
 struct OptimizerSpec {
   OptimizerKind name = OptimizerKind::sgd;
-  double learning_rate = 0.01;  // of real training; costs nothing, so a scenario does not say it
+  double learning_rate = 0.01;  // for real training runs; not part of a scenario
   double momentum = 0;          // of sgd and rmsprop; 0 keeps no state
   double weight_decay = 0;
   OptimizerImplementation implementation =

@@ -43,7 +43,7 @@ struct ProfileHost {
   double operator_seconds = 0;           // dispatch of one forward operator
   double backward_operator_seconds = 0;  // of one backward operator
   double launch_seconds = 0;             // one more launch inside an operator
-  double update_operator_seconds = 0;    // of one of an update in a loop; 0 = operator_seconds
+  double update_operator_seconds = 0;  // of one operator of a for-loop update; 0 = operator_seconds
 };
 
 // Times of one layer at one batch.
@@ -64,10 +64,10 @@ struct ProfileMemory {
   double parameters = 0;
   double buffers = 0;  // running statistics and the like
   double optimizer_state = 0;
-  double saved_activations = 0;  // live after forward, beyond all that and the batch
+  double saved_activations = 0;  // live after forward, besides the above and the batch
   double peak = 0;               // of everything
   double reserved = 0;           // by the caching allocator; 0 on CPUs
-  double kept = 0;               // live between steps beyond all that; 0 on CPUs
+  double kept = 0;               // live between steps, besides the above; 0 on CPUs
 };
 
 // Everything measured of one model at one batch.
@@ -211,7 +211,7 @@ std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep
 
 // Corrections for a model that the profile lacks, derived from the models that it has.
 struct ProfileKin {
-  struct Share {  // of its modelled time that a layer takes
+  struct Share {  // ratios of measured to modelled device seconds
     double forward = 1, backward = 1;
   };
   std::map<std::string, Share> layers;                         // by layer_class()

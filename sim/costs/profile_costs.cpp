@@ -121,7 +121,7 @@ class ProfileCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
-    if (step.layers.at(index).wide) return cost;  // measured without its casts
+    if (step.layers.at(index).wide) return cost;  // a profile lacks the casts around it
     const ProfileModel* model = measured_model(*profile_, step);
     if (model == nullptr) {
       if (const auto times = as_its_kin(cost, step, index))
@@ -140,7 +140,7 @@ class ProfileCosts final : public ComputeCosts {
 
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                        int tensors) const override {
-    std::vector<ProfileOptimizer> flat, whole;  // of one tensor, of all of a network's
+    std::vector<ProfileOptimizer> flat, whole;  // of one tensor; of all tensors of a model
     for (const ProfileOptimizer& entry : profile_->optimizers) {
       if (entry.name == optimizer.name && entry.implementation == optimizer.implementation &&
           entry.precision == precision && entry.momentum == (optimizer.momentum != 0))

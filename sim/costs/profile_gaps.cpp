@@ -81,7 +81,7 @@ std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep
   for (const ProfileBatch& batch : model->batches) {
     const std::size_t before = gaps.size();
     compare_layers(batch, step, gaps);
-    if (gaps.size() > before) break;  // the others will be like it
+    if (gaps.size() > before) break;  // other batches have the same gaps
   }
   return gaps;
 }

@@ -22,8 +22,9 @@ namespace lockstep {
 enum class AllocatorKind {
   cuda_caching,  // 512 B rounding, segments, pools
   host,          // malloc: every tensor by itself, reserved = allocated
-  expandable,  // CUDA's with expandable_segments: pages behind one range of addresses, so that no free
-               // block is too small; reserved = the most that was allocated, in whole pages
+  // CUDA's with expandable_segments: pages behind one growing range of addresses, so free blocks of
+  // any size serve; reserved = the most that was allocated, in whole pages
+  expandable,
 };
 
 struct AllocatorOptions {
@@ -91,7 +92,7 @@ class CachingAllocator {
   using FreeList = std::set<Free>;
   struct Record {
     std::int64_t address = 0, bytes = 0;
-    Block previous = nothing, next = nothing;  // neighbours in the segment
+    Block previous = nothing, next = nothing;  // neighbors in the segment
     std::int32_t pool = 0;
     bool in_use = false;
     FreeList::iterator place{};  // in the pool's list, of a free block
@@ -122,7 +123,7 @@ class CachingAllocator {
   std::vector<Record> records_;
   std::vector<Block> unused_records_;
   std::vector<Pool> pools_;                 // 2 * stream + (large ? 1 : 0)
-  std::vector<FreeList::node_type> spare_;  // of the lists, for the next to be free
+  std::vector<FreeList::node_type> spare_;  // unused nodes of the free lists
   std::deque<std::pair<std::int64_t, Block>> deferred_;
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0, reserved_ = 0, pending_ = 0;

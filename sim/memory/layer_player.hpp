@@ -29,14 +29,14 @@ template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {
   state.construct();
   state.zero_gradients();           // before the first forward of a step
-  state.begin_forward(flag, flag);  // of the first, of the last micro-batch of a step
+  state.begin_forward(flag, flag);  // flags: first, last micro-batch of the step
   state.before_forward(layer);
   state.after_forward(layer);
   state.end_forward();
-  state.begin_backward(flag, BackwardHalf::both);  // of the last micro-batch
-  state.before_backward(layer, flag);              // or before it is computed again
-  state.parameter_gradients(layer);                // allocates them
-  state.pieces(layer, PiecesMoment::first);        // of a layer that works on pieces of the tokens
+  state.begin_backward(flag, BackwardHalf::both);  // flag: last micro-batch of the step
+  state.before_backward(layer, flag);              // flag: before its recomputation
+  state.parameter_gradients(layer);                // allocates the gradients
+  state.pieces(layer, PiecesMoment::first);        // of a layer in a chunked loss
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
@@ -298,7 +298,7 @@ class LayerPlayer {
     if (layer.boundary == Boundary::send) return take_arrived(index);
     GradientPool& gradients = flight_->gradients;
     int gradient = gradients.take(index);
-    Block widened = nothing;  // the gradient in fp32, in whose place it is given up
+    Block widened = nothing;  // fp32 copy of the gradient, which replaces it
     if (layer.wide) {
       widened = temporary(index, layer.backward_workspace_bytes);
       gradients.release(std::exchange(gradient, -1));
@@ -378,7 +378,7 @@ class LayerPlayer {
   struct Kinds {
     bool multiplies_forward, multiplies_backward, convolves, has_weights, has_weight_product;
   };
-  std::vector<Kinds> kinds_;  // of kernels, by layer
+  std::vector<Kinds> kinds_;  // by layer
   // Members of the action in hand.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
@@ -390,7 +390,7 @@ class LayerPlayer {
     int to, gradient;
     bool slice;
   };
-  std::vector<Outgoing> outgoing_;  // of the layer in hand
+  std::vector<Outgoing> outgoing_;  // gradients that the current layer passes on
 };
 
 }  // namespace lockstep

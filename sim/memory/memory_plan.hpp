@@ -14,7 +14,7 @@ namespace lockstep {
 // The update of one tensor by a rule of its own (Muon's matrices). Such tensors are updated one
 // after the other.
 struct TensorUpdate {
-  int tensor = 0;  // among the trainable ones
+  int tensor = 0;  // index among the trainable tensors
   double state_bytes_per_element = 0;
   double temporary_bytes_per_element = 0;  // live during the whole step
   std::vector<double> temporaries;         // bytes of each; live together, while it is updated
@@ -47,14 +47,14 @@ struct ReplicatedPlan {
   std::vector<double> bucket_bytes;
   bool rebuilds_buckets = true;  // false: the list holds from the start (fact 4)
   bool gradient_as_bucket_view = false;
-  double hook_state_bytes = 0;         // error feedback (fact 21); gradients made one message
+  double hook_state_bytes = 0;         // error feedback (fact 21), or a buffer for one message
   double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
   // Every gradient goes into its bucket at once, also in micro-batches that reduce nothing (ZeRO).
   bool gradients_live_in_buckets = false;
   double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the update
   double updated_share = 1;         // of the parameters that this rank's optimizer holds
   double updated_share_of_experts = 1;
-  std::vector<bool> updated_tensors;  // the share is of these trainable ones only; empty = of all
+  std::vector<bool> updated_tensors;  // by trainable tensor: is updated here; empty = all
   double kept_state_bytes = 0;        // optimizer state of tensors that the host updates
   double flat_copy_bytes = 0;         // one tensor, live for a moment after the update (local SGD)
 
@@ -73,7 +73,7 @@ struct MemoryPlan {
 
 // A parameter server on a GPU (facts 77-84).
 struct ServerPlan {
-  std::vector<double> tensor_elements;  // of the parameters it owns
+  std::vector<double> tensor_elements;  // of each parameter that the server owns
   int element_bytes = 4;
   double pushed_bytes = 4;  // of an element, as it arrives from a worker
   OptimizerMemory optimizer;

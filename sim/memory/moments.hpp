@@ -72,10 +72,10 @@ std::string moment_text(MemoryPhase phase, int layer, const TrainingStep* step);
 // The account of one moment: one phase of one layer of one micro-batch.
 struct MemoryMoment {
   MemoryPhase phase = MemoryPhase::construction;
-  int layer = -1;  // of the step's, or none
+  int layer = -1;  // index of a layer of the step; -1 = none
   int micro_batch = 0;
-  MemoryAccount highest{};  // when most bytes lived,
-  MemoryAccount after{};    // and at its end
+  MemoryAccount highest{};  // live bytes at the highest point of the moment
+  MemoryAccount after{};    // live bytes at the end of the moment
 };
 
 // All blocks of one name and kind that live at the allocated peak.

@@ -15,7 +15,7 @@ namespace lockstep {
 // A trainable tensor, or the share of a tensor that this rank updates.
 struct UpdatedTensor {
   double elements = 0;
-  std::string_view name{};              // "" = the moment names it
+  std::string_view name{};              // "" = named after the moment
   const TensorUpdate* other = nullptr;  // the rule of this tensor alone
 };
 

@@ -57,7 +57,7 @@ struct MemoryQuery {
   MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
   // Limit for searches: a play that exceeds it stops early, and its result is a lower bound.
   double most = std::numeric_limits<double>::infinity();  // bytes on the device
-  KnownMemory* known = nullptr;  // of this step on this device; is added to
+  KnownMemory* known = nullptr;  // cache of this step and device; results are added to it
 };
 
 // Memory of a rank that holds the whole model, without a pipeline.

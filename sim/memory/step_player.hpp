@@ -251,7 +251,7 @@ class StepPlayer {
   const Device& device_;
   Tape& tape_;
   LayerPlayer<State> layers_;
-  std::deque<Flight> flights_;  // by micro-batch; one for all where there is no pipeline
+  std::deque<Flight> flights_;  // by micro-batch; a single one without a pipeline
   Block input_ = CachingAllocator::nothing;
   int forwards_ = 0;                 // of this step
   std::vector<int> backwards_left_;  // of this step, by chunk

@@ -59,7 +59,7 @@ class Tape {
   void end_log(const TrainingStep& step);  // after the last moment
   Block allocate(MemoryKind kind, double bytes, const Subject& subject = {},
                  Stream stream = compute_stream);
-  Block try_workspace(double bytes);  // nothing where it does not fit
+  Block try_workspace(double bytes);  // CachingAllocator::nothing if it does not fit
   // Allocates a block and frees it at once: a temporary that only affects peaks.
   void touch(MemoryKind kind, double bytes, const Subject& subject = {});
   void free(Block block);
@@ -99,7 +99,7 @@ class Tape {
   CachingAllocator allocator_;
   MemoryLog* log_ = nullptr;
   double most_;
-  std::vector<int> log_steps_;  // in which each moment of the log lies
+  std::vector<int> log_steps_;  // step of each moment of the log
   int step_ = -1, micro_batch_ = 0;
   std::int64_t moment_peak_ = 0;
   MemoryPhase phase_ = MemoryPhase::construction;
@@ -107,8 +107,8 @@ class Tape {
   MemoryAccount live_{}, at_peak_{};
   std::vector<MemoryKind> kinds_;  // by block
   std::vector<Life> lives_;        // of every allocation, where there is a log
-  std::vector<std::size_t> life_;  // by block
-  std::size_t peak_life_ = 0;      // whose allocation made the peak
+  std::vector<std::size_t> life_;  // by block: index of its life
+  std::size_t peak_life_ = 0;      // index of the life whose allocation made the peak
   std::int64_t peak_ = 0;
   Moment peak_moment_, failure_moment_;
   bool failed_ = false;

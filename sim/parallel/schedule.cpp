@@ -191,7 +191,7 @@ PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shap
       break;
     case PipelineSchedule::pipedream:
     case PipelineSchedule::pipedream_2bw:
-      settled.micro_batches = stages + 2;  // steps follow each other
+      settled.micro_batches = stages + 2;  // steps overlap; may exceed a step
       break;
     case PipelineSchedule::interleaved:
     case PipelineSchedule::zb1p:

@@ -32,7 +32,7 @@ bool keeps_exchanged(const ParallelOptions& parallel, const AxisExchange& exchan
 // Marks layers as `checkpointed` and, with Recompute::operators, as `keeps_output`. Products are
 // counted from the beginning of each block: the first, third, ... are kept.
 void StepBuilder::choose_checkpoints() {
-  int products = 0;  // of the block so far
+  int products = 0;  // matrix products of the block so far
   const std::string* block = nullptr;
   for (Layer& layer : step_.layers) {
     layer.checkpointed =

@@ -257,7 +257,7 @@ Value heads_of_rank(const OpCall& reader, const Value& value, std::int64_t featu
     const double bytes = reader.step.bytes(value) * static_cast<double>(exchange.tensor.size);
     exchange.layer.forward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
     exchange.layer.backward_exchange(exchange.of(ExchangeKind::reduce_scatter, bytes));
-    exchange.copy(Pass::forward, bytes);  // the last dimension is put together, or taken apart
+    exchange.copy(Pass::forward, bytes);  // parts are joined along the last dimension
     exchange.copy(Pass::backward, bytes);
     exchange.layer.workspace(bytes, bytes);
     std::vector<std::int64_t> shape = value.shape;

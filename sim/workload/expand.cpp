@@ -16,8 +16,8 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t max_layers = 100'000;
-constexpr int max_depth = 256;                // structures inside structures
-constexpr std::int64_t max_visits = 400'000;  // steps and joined inputs looked at
+constexpr int max_depth = 256;                // nesting of structures
+constexpr std::int64_t max_visits = 400'000;  // visited steps and joined inputs
 
 // A naming scope, which corresponds to an nn.Module: layers inside have its path before their
 // names.
@@ -367,7 +367,7 @@ class Expander {
   std::int64_t visits_ = 0;
   int depth_ = 0;
   bool repeats_ = false;              // a repeat ran at least once
-  const ModelStep* never_ = nullptr;  // the first that did not
+  const ModelStep* never_ = nullptr;  // the first repeat that ran 0 times
 };
 
 }  // namespace

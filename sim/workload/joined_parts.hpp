@@ -13,8 +13,8 @@ namespace lockstep {
 // The parts of one rank, one after the other, with layers and storages renumbered.
 struct JoinedParts {
   TrainingStep step;
-  std::vector<int> first_layers;  // of each part
-  std::vector<int> layers;        // of the whole step, by layer of `step`; -1 = receive, send
+  std::vector<int> first_layers;  // index in `step`, by part
+  std::vector<int> layers;        // index in the whole step, by layer of `step`; -1 = receive, send
 };
 // Joins the parts whose indices in `parts` are `numbers`. Two neighboring parts (the turn of a V)
 // hand over the activation and its gradient without a message; with `keep_outputs` such an

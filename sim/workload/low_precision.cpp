@@ -18,8 +18,8 @@ struct RecipeRule {
   MathMode math = MathMode::fp8;
   double element_bytes = 1;
   bool engine = false;         // Transformer Engine's kernels
-  bool reads_maximum = false;  // a tensor is read for its maximum before it is quantised
-  bool both_ways = false;      // rows and columns are quantised apart
+  bool reads_maximum = false;  // a tensor is read for its maximum before it is quantized
+  bool both_ways = false;      // rows and columns are quantized separately
   double speed = 1;            // of products, relative to products with one scale per tensor
 };
 
@@ -181,7 +181,7 @@ class LayerInLowPrecision {
   const RecipeRule& rule_;
   const LowPrecisionUse& use_;
   bool first_;
-  double wide_;  // bytes of an element that is quantised
+  double wide_;  // bytes of an element before it is quantized
 };
 
 // Linear layers and experts of repeated blocks with a trained matrix of their own.

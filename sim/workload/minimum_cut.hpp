@@ -13,9 +13,9 @@ namespace lockstep {
 // std::logic_error otherwise.
 struct CutGraph {
   struct Node {
-    double weight = 0;    // of cutting it
+    double weight = 0;    // cost of cutting the node
     bool source = false;  // it cannot be derived from its inputs
-    bool sink = false;    // it is asked for
+    bool sink = false;    // must be cut or computable from cut nodes
     std::vector<int> inputs;
   };
   std::vector<Node> nodes;

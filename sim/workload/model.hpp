@@ -37,7 +37,7 @@ struct StepOptions {
   std::int64_t tokens_before = 0;   // earlier tokens of the sequence with kept keys and values
   std::int64_t classes = 0;         // output classes; 0 = the model's default
   std::map<std::string, std::int64_t> parameters;  // overrides of the model's own ("layers", ...)
-  bool fused_attention = true;                     // flash attention instead of materialised scores
+  bool fused_attention = true;                     // flash attention instead of materialized scores
   bool channels_last = false;                      // NHWC convolutions
   bool activation_checkpointing = false;
   Recompute recompute = Recompute::blocks;  // the operators that checkpointing runs again

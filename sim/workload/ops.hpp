@@ -55,7 +55,7 @@ struct OpCall {
   std::vector<std::int64_t> integers = {};  // by position in specs; probabilities in millionths
   std::vector<std::string> words = {};
   TensorCut cut = TensorCut::none;
-  bool sums_gradients_over_tensor = false;  // of all its parameters
+  bool sums_gradients_over_tensor = false;  // parameter gradients are summands over tensor ranks
 
   // Value of an argument: a flag is 0 or 1, a probability is in millionths.
   // REQUIRES: the operator's table row has the argument.

@@ -213,7 +213,7 @@ Value attention_of_whole_sequences(const OpCall& call) {
   }
   if (packed && call.integer("tokens_first") != 0) {
     turn_tokens_first(layer, step.bytes(inputs[0]));
-  } else if (packed && layer.backward_needed()) {  // the three gradients are put beside each other
+  } else if (packed && layer.backward_needed()) {  // the three gradients are packed into one tensor
     layer.backward(KernelKind::copy, step.bytes(inputs[0]), step.bytes(inputs[0]));
   }
   layer.views(2, 2);
@@ -288,15 +288,15 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   elementwise(rule.dropout, wide, wide + count, 10 * count);
   elementwise(casts, wide, matrix, 0);
   layer.gemm(Pass::forward, t, value, all, batch);
-  layer.forward(KernelKind::copy, out, out);  // heads back beside each other
+  layer.forward(KernelKind::copy, out, out);  // joins the heads to features
 
   if (layer.backward_needed()) {
     const auto gradient = [&](bool wanted, double read, double written) {
       if (wanted) layer.backward(KernelKind::elementwise, read, written, count);
     };
     layer.backward(KernelKind::copy, out, out);
-    layer.gemm(Pass::backward, t, all, value, batch);  // to the weights
-    layer.gemm(Pass::backward, all, value, t, batch);  // to the values
+    layer.gemm(Pass::backward, t, all, value, batch);  // gradient of the attention weights
+    layer.gemm(Pass::backward, all, value, t, batch);  // gradient of the values
     gradient(casts, matrix, wide);
     gradient(rule.dropout, wide + count, wide);
     layer.backward(softmax, 2 * triangle, wide, 4 * count);
@@ -304,8 +304,8 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
     gradient(masks, matrix, matrix);
     gradient(rule.learned_bias, matrix, matrix / static_cast<double>(heads.samples));
     gradient(!megatron, matrix, matrix);                    // scale
-    layer.gemm(Pass::backward, t, heads.size, all, batch);  // to the queries
-    layer.gemm(Pass::backward, all, heads.size, t, batch);  // to the keys
+    layer.gemm(Pass::backward, t, heads.size, all, batch);  // gradient of the queries
+    layer.gemm(Pass::backward, all, heads.size, t, batch);  // gradient of the keys
     if (!megatron) {
       Kernel& scatter = layer.backward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
       scatter.launches = scatter.operators = 3;

@@ -185,7 +185,7 @@ class RoundWriter {
     exchange(layer, number);
     if (number == 0) {
       for (Value& value : inputs_) value = layer.matmul_input(value);
-      layer.views(inputs_.size() == 1 ? 7 : 6, 6);  // into heads, as attention of one rank
+      layer.views(inputs_.size() == 1 ? 7 : 6, 6);  // views into heads, as on one rank
       layer.forward(KernelKind::copy, keys_bytes(), keys_bytes());  // keys and values in one buffer
     }
     const Round here = round_of(context_, heads_, causal_, number);
@@ -214,8 +214,8 @@ class RoundWriter {
   const Heads heads_;
   const bool causal_;
   std::vector<Value> inputs_;
-  double queries_ = 0,
-         keys_ = 0;  // elements of the rank's queries; of its keys and values together
+  // Elements of the rank's queries; of its keys and values together.
+  double queries_ = 0, keys_ = 0;
 };
 
 // An all-to-all from a rank's tokens with all heads to all tokens with the rank's heads, or back.
@@ -227,7 +227,7 @@ Value turned(const OpCall& call, const std::string& name, const Value& value,
   const AxisExchange exchange = context_exchange(ExchangeKind::all_to_all, bytes, Beside::nothing);
   layer.forward_exchange(exchange);
   layer.backward_exchange(exchange);
-  layer.forward(KernelKind::copy, bytes, bytes);  // pieces of ranks are put in order
+  layer.forward(KernelKind::copy, bytes, bytes);  // reorders the pieces of the ranks
   if (layer.backward_needed()) layer.backward(KernelKind::copy, bytes, bytes);
   layer.workspace(bytes, bytes);
   Value y = layer.output(std::move(shape), value.element_bytes);

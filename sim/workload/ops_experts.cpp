@@ -30,9 +30,9 @@ void route(LayerWriter& layer, const Routing& r, const Value& logits) {
   masks.launches = masks.operators = 3;  // one_hot: zeros, scatter; permuted
   if (!layer.backward_needed()) return;
   Kernel& back = layer.late_backward(KernelKind::elementwise, 16 * chosen, 8 * chosen);
-  back.launches = back.operators = 4;  // of cast, quotient and sum
+  back.launches = back.operators = 4;  // backward of cast, quotient and sum
   Kernel& scatter = layer.late_backward(KernelKind::copy, 4 * chosen, 4 * all);
-  scatter.launches = 2;  // of topk: zeros and scatter
+  scatter.launches = 2;  // backward of topk: zeros and scatter
   layer.late_backward(KernelKind::softmax, 8 * all, logits.element_bytes * all);
 }
 
@@ -57,8 +57,8 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
       layer.backward(KernelKind::elementwise, read, written, written / size);
     }
   };
-  layer.forward(KernelKind::copy, 8.0 * r.tokens * r.top, 16.0 * r.each);  // where the mask is set
-  layer.forward(KernelKind::embedding, rows + 8.0 * r.each, rows);         // its tokens
+  layer.forward(KernelKind::copy, 8.0 * r.tokens * r.top, 16.0 * r.each);  // positions in the mask
+  layer.forward(KernelKind::embedding, rows + 8.0 * r.each, rows);         // gathers tokens
   layer.gemm(Pass::forward, r.each, r.inner, r.hidden);
   streams(Pass::forward, wide, wide);  // SiLU
   layer.gemm(Pass::forward, r.each, r.inner, r.hidden);
@@ -69,11 +69,11 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
 
   if (!layer.backward_needed()) return;
   layer.backward(KernelKind::embedding, rows + 8.0 * r.each, rows);
-  streams(Pass::backward, rows, rows);      // to the output of w2
-  streams(Pass::backward, 2 * rows, rows);  // to the weight: product and sum
+  streams(Pass::backward, rows, rows);      // gradient of the output of w2
+  streams(Pass::backward, 2 * rows, rows);  // of the router weight: product and sum
   layer.gemm(Pass::data_gradient, r.each, r.inner, r.hidden);
   layer.gemm(Pass::weight_gradient, r.hidden, r.inner, r.each);
-  streams(Pass::backward, 2 * wide, wide);  // of the product, either way
+  streams(Pass::backward, 2 * wide, wide);  // both factors of the gate
   streams(Pass::backward, 2 * wide, wide);
   layer.gemm(Pass::data_gradient, r.each, r.hidden, r.inner);
   layer.gemm(Pass::weight_gradient, r.inner, r.hidden, r.each);
@@ -107,7 +107,7 @@ Value experts(const OpCall& call) {
   const Value in = layer.matmul_input(x);
   const Value y = layer.output(x.shape, call.step.matmul_bytes());
   route(layer, r, logits);
-  layer.forward(KernelKind::copy, 0, call.step.bytes(y));  // zeros to add to
+  layer.forward(KernelKind::copy, 0, call.step.bytes(y));  // zeros, to which experts add
   for (std::int64_t i = 0; i < r.experts; ++i) expert(layer, r, i);
   const double size = call.step.matmul_bytes();
   const double routed = static_cast<double>(r.tokens) * r.top;

@@ -124,9 +124,9 @@ class ExpertWriter {
     writer.save_new("routing", 20 * chosen + 4 * all);
     if (!writer.backward_needed()) return;
     Kernel& back = writer.late_backward(KernelKind::elementwise, 16 * chosen, 8 * chosen);
-    back.launches = back.operators = 3;  // of quotient and sum
+    back.launches = back.operators = 3;  // backward of quotient and sum
     Kernel& scatter = writer.late_backward(KernelKind::copy, 4 * chosen, 4 * all);
-    scatter.launches = 2;  // of topk: zeros and scatter
+    scatter.launches = 2;  // backward of topk: zeros and scatter
     writer.late_backward(KernelKind::softmax, 8 * all, narrow * all);
   }
 
@@ -310,7 +310,7 @@ class ExpertWriter {
       writer.backward(KernelKind::elementwise, bytes(tokens_, hidden_), sums);
       writer.backward(KernelKind::elementwise, sums, wide, count(chosen_, hidden_));
       writer.backward(KernelKind::elementwise, sums + wide, 4 * count(chosen_, 1),
-                      2 * count(chosen_, hidden_));  // to the weights
+                      2 * count(chosen_, hidden_));  // of the router weights
       writer.backward(KernelKind::elementwise, wide, narrow);
     }
     writer.save_new("expert outputs", wide);
@@ -324,8 +324,8 @@ class ExpertWriter {
   const std::int64_t tensor_;
   const std::int64_t experts_, top_, inner_, hidden_, tokens_;
   std::int64_t shared_by_ = 1;  // tensor ranks that share each expert
-  std::int64_t chosen_ = 0;     // tokens times experts chosen for each
-  std::int64_t arriving_ = 0;   // rows of the rank's experts
+  std::int64_t chosen_ = 0;     // token rows: tokens x experts chosen for each
+  std::int64_t arriving_ = 0;   // token rows that arrive at the experts of the rank
 };
 
 }  // namespace

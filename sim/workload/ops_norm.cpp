@@ -149,7 +149,7 @@ Value rms_norm(const OpCall& call) {
   if (narrowed) layer.forward(KernelKind::elementwise, wide, narrow);
   layer.forward(KernelKind::elementwise, narrow, out, count);  // * weight
 
-  layer.backward(KernelKind::elementwise, out, out, count);          // to the normalised input
+  layer.backward(KernelKind::elementwise, out, out, count);          // to the normalized input
   layer.backward(KernelKind::elementwise, out + narrow, out, count,  // to the weight: product
                  Pass::weight_gradient);
   layer.backward(KernelKind::elementwise, out, 4.0 * features, count,  // and its sum
@@ -161,7 +161,7 @@ Value rms_norm(const OpCall& call) {
   Kernel& chain = layer.backward(KernelKind::elementwise, 12 * rows, 12 * rows, 3 * rows);
   chain.launches = chain.operators = 3;  // rsqrt, mean
   Kernel& square = layer.backward(KernelKind::elementwise, 2 * wide, 2 * wide, 2 * count);
-  square.launches = square.operators = 2;                          // of x^2
+  square.launches = square.operators = 2;                          // backward of x^2
   layer.backward(KernelKind::elementwise, 2 * wide, wide, count);  // sum of both ways to x
   layer.save(x, "input");
   layer.save_new("reciprocal", rows * stat_bytes);

@@ -54,7 +54,7 @@ Value windows(const OpCall& call) {
   LayerWriter layer = call.layer();
   const Value y = image_like(layer, x, {height, width, x.shape[2]});
   const double bytes = call.step.bytes(y);
-  copied(layer, bytes);  // padding copies where there is nothing to pad, too
+  copied(layer, bytes);  // F.pad copies even if there is nothing to pad
   const bool rolled = shifts(call, height, width);
   layer.attribute("rolled", rolled ? 1 : 0);
   if (rolled) copied(layer, bytes);
@@ -134,7 +134,7 @@ Value window_attention(const OpCall& call) {
   rule.learned_bias = true;
   const bool shifted = shifts(call, height, width);
   layer.attribute("rolled", shifted ? 1 : 0);
-  rule.additions = shifted ? 2 : 1;  // the mask between pixels that were not neighbours
+  rule.additions = shifted ? 2 : 1;  // the second one masks pixels that were not neighbors
   if (shifted)
     make_mask(layer, pairs * static_cast<double>(checked_multiply(height / size, width / size)));
   emit_scores(layer, heads, rule, step.bytes(y));
