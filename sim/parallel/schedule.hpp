@@ -105,7 +105,7 @@ std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const Pipeline
 
 // The program of every rank, in the order of ranks, without messages. Schedules that PyTorch has
 // are equal to its lists action by action (torch/distributed/pipelining/schedules.py, 2.15).
-// REQUIRES: misfits_of() the shape is empty.
+// REQUIRES: misfits_of(schedule, shape) is empty.
 std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineShape& shape);
 
 // The program of one stage of a schedule that never drains (PipeDream: Narayanan et al. 2019), with
@@ -164,7 +164,7 @@ struct PipelineTimes {
 // Plays the programs with the times of each part of the model, in the model's order. `transfer`:
 // seconds from the end of an action to the earliest start of the action on another rank that needs
 // its message; it occupies no rank.
-// REQUIRES: fault_of() the programs is "".
+// REQUIRES: fault_of(schedule, shape, programs) is "".
 PipelineTimes pipeline_times(PipelineSchedule schedule, const PipelineShape& shape,
                              std::span<const RankProgram> programs,
                              std::span<const PartTimes> parts, double transfer);

@@ -1,6 +1,6 @@
 // Matrix products in fp8 and fp4: a transformation of a finished training step that adds the
-// kernels which quantize operands, changes the rate of the products, and replaces the inputs that
-// backward keeps by their quantized copies.
+// kernels which quantize operands and changes the rate of the products. With Transformer Engine's
+// recipes, backward keeps quantized inputs.
 // Only linear layers and experts of repeated blocks are converted. Stored weights, gradients and
 // all other layers keep the type that the step's precision gives them.
 #pragma once

@@ -148,8 +148,8 @@ void emit_picked_gradients(LayerWriter& layer, double bytes);
 // Attention over the ranks of the context axis (ops_context.cpp), in rounds: a rank's queries meet
 // the keys of one rank in each. Throws ConfigError at `parallel.context`.
 Value emit_rounds(const OpCall& call, const Heads& heads, bool causal);
-// The same by all-to-alls: `attention` of all tokens and a part of the heads. Throws ConfigError at
-// `parallel.context`.
+// Attention over the ranks of the context axis by all-to-alls: `attention` of all tokens and a part
+// of the heads. Throws ConfigError at `parallel.context`.
 Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&));
 
 // Imbalance of experts over ranks (expert_load.cpp).

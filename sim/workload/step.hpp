@@ -101,7 +101,7 @@ struct Parameter {
 
 // A tensor that autograd keeps from forward until the backward of the layer that saved it has run.
 // Several layers may save the same storage; the storage then counts once and lives until the last
-// backward.
+// of their backwards.
 struct SavedTensor {
   std::string name;          // "input", "mask", ...
   double bytes = 0;          // for the whole local batch

@@ -1,6 +1,6 @@
 // Generators of pipeline schedules, one for each family. Each returns the program of one rank,
 // without messages; programs_of() of parallel/schedule.hpp calls them.
-// REQUIRES: misfits_of() the shape is empty.
+// REQUIRES: misfits_of() has nothing against the shape.
 #pragma once
 
 #include "parallel/schedule.hpp"
