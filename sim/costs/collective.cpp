@@ -51,6 +51,8 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Nccl
                       const NodeLinks& links, Collective collective, const NcclEstimate& e,
                       const NetworkModel& model) {
   const bool low_latency = e.protocol == NcclProtocol::ll;  // a flag beside every datum
+  // Algorithm bandwidth of a ring over the rate of its wire: every rank sends steps / ranks times
+  // the full size.
   const double per_byte = 1.0 / std::max(1, ring_steps(collective, group.ranks())) * group.ranks();
   double limit = std::numeric_limits<double>::infinity();
   if (links.path == NodePath::host_memory)
@@ -58,6 +60,7 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Nccl
             (low_latency ? std::min(0.5, model.host_staging_efficiency)
                          : model.host_staging_efficiency);
   if (group.nodes > 1) {
+    // A tree over two nodes sends the buffer once each way, over more nodes a middle node twice.
     const double ratio = is_tree(e.algorithm) ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
     double rate = nic_share(machine, group, collective);
     // Over TCP every channel is one stream (fact 79).

@@ -160,6 +160,7 @@ std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& 
         machine.host.memory_bandwidth);
     if (!loads.empty() && group.absent > 0) loads.back().total_bytes = rank * ranks;
   }
+  // Concurrent groups share the NICs, and so the uplinks and trunks behind them.
   if (group.nodes > 1) {
     const int nics = usable_nics(machine, group);
     const double node = node_bytes(group, collective, algorithm, bytes) * group.concurrent;

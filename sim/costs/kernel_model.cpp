@@ -76,6 +76,8 @@ double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
   const double sms = std::max(multiprocessors, 1);
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : shapes) {
+    // Thread blocks; seconds of one step of k for a tile on one multiprocessor, which has 1 / sms
+    // of the rate; seconds to fill the pipeline, which shrink with the tile.
     const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
     const double per_step =
         2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));

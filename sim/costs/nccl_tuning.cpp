@@ -73,6 +73,7 @@ Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
   Hops hops{ring_hop[link][protocol], one_per_node ? tree_hop[2][protocol] : ring_hop[2][protocol]};
   hops.inter += s.nic_latency / micro * (simple ? 2 : 1);
   if (s.nodes > 1) {
+    // A step between nodes waits until the CPU proxy has posted it to the network.
     const double post = (s.cpu == CpuVendor::intel ? 1.0 : 2.0) * (simple ? 3 : 1);
     hops.intra = std::max(hops.intra, post);
   }
@@ -222,6 +223,8 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   assert(s.ranks >= s.nodes && s.nodes >= 1 && bytes >= 0);
   if (s.ranks == 1 || collective == Collective::all_to_all || collective == Collective::send_recv)
     return {};
+  // Bus bandwidth times a ratio is algorithm bandwidth, full size over time: a ring sends steps /
+  // ranks times the full size over every link; a tree sends it up and down.
   Candidates candidates(bytes);
   const double ranks = s.ranks;
   const double ring_ratio = ranks / ring_steps(collective, s.ranks);  // fact 95
@@ -238,6 +241,7 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
     candidates.add(NcclAlgorithm::tree, protocol, tree_base[protocol], tree_latency(s, protocol),
                    tree_bus(s, protocol) * 0.5, kept);
   }
+  // NVLink SHARP inside one node, and its tree over several; only Simple.
   const auto link = static_cast<std::size_t>(s.intra_link);
   const double nvls_ratio = collective == Collective::all_reduce ? ring_ratio : 1;
   candidates.add(NcclAlgorithm::nvls, 2, 0, {.all = nvls_hop[link]},
@@ -247,6 +251,7 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   candidates.add(NcclAlgorithm::nvls_tree, 2, 0,
                  {.all = nvls_tree_hop[link] + nvls_net, .net = nvls_net},
                  nvls_bus(s, collective, true) * nvls_ratio);
+  // PAT: log2(nodes) hops, for one rank per node.
   const double pat_net = depth * (pat_net_hop + 2 * s.nic_latency / micro) / 3.5;
   // Fact 98. A reduce-scatter that averages, as FSDP's does, rules PAT out (fact 56).
   if (s.nodes > 1 && s.ranks == s.nodes && collective == Collective::all_gather)

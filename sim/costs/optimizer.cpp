@@ -255,6 +255,7 @@ OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precisi
     traffic.launches += grouped;
     traffic.operators += 1;
   };
+  // Copy gradients to fp32 for a master copy.
   if (s.widens_gradients) extra_pass(2 + s.gradient);
   if (s.master) extra_pass(s.parameter + 2);  // cast the master copy back
   if (optimizer_synchronises(precision))
@@ -265,6 +266,7 @@ OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precisi
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors) {
   OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);
+  // Bytes of the matrices' kernels count per element of the whole model.
   for (const HiddenMatrix& matrix : optimizer.matrices) {
     for (const Kernel& kernel : muon_kernels(matrix, muon_sizes(precision))) {
       traffic.bytes_per_parameter += (kernel.bytes_read + kernel.bytes_written) / elements;

@@ -277,6 +277,7 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
     const auto count = static_cast<double>(parameter.count);
     late_backward(KernelKind::elementwise, 6 * count, 4 * count);  // bf16 added to fp32
   }
+  // Only matrices have a half-precision copy to keep; backward does not read biases.
   const bool cast = matmul && builder_.casts_trained();
   const double full = 4.0 * parameter.count;
   const double half = 2.0 * parameter.count;
@@ -350,6 +351,7 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
     }
     late_backward(KernelKind::elementwise, half, 2 * half);
   }
+  // The cast of the weight is shared, too: autocast caches one copy per parameter and step.
   // The owner's gradient is the sum of both uses.
   const double gradient = static_cast<double>(count) * builder_.weight_bytes();
   Kernel sum;

@@ -171,6 +171,7 @@ Value emit_add(const OpCall& call, bool in_place) {
   const Value& first = call.input();
   const int element_bytes = widest(call);
   const auto count = static_cast<double>(step.elements(first));
+  // An in-place sum needs a first input of the result's type.
   const bool reuse = in_place && first.element_bytes == element_bytes;
   Value y = reuse ? layer.view_of(first, first.shape) : layer.output(first.shape, element_bytes);
   y.lay_out_as(first);
@@ -225,6 +226,7 @@ Value emit_concat(const OpCall& call) {
   const Value& first = call.input();
   std::vector<std::int64_t> shape = first.shape;
   if (shape.empty()) throw ModelError("concat needs images, sequences or feature vectors");
+  // All other dimensions must be equal.
   const std::size_t axis = first.is_image() ? 0 : shape.size() - 1;
   shape[axis] = 0;
   for (const Value& value : call.inputs) {

@@ -101,6 +101,7 @@ Value experts(const OpCall& call) {
   r.inner = call.integer("inner");
   r.hidden = x.shape[1];
   r.tokens = call.step.rows(x);
+  // The mean number of tokens per expert, rounded up.
   r.each = (checked_multiply(r.tokens, r.top) - 1) / r.experts + 1;
   LayerWriter layer = call.layer();
   layer.owns_experts(true);
@@ -109,6 +110,7 @@ Value experts(const OpCall& call) {
   route(layer, r, logits);
   layer.forward(KernelKind::copy, 0, call.step.bytes(y));  // zeros, to which experts add
   for (std::int64_t i = 0; i < r.experts; ++i) expert(layer, r, i);
+  // Saved tensors of all experts together: routed rows of `hidden` and of `inner` features.
   const double size = call.step.matmul_bytes();
   const double routed = static_cast<double>(r.tokens) * r.top;
   const double wide = routed * static_cast<double>(r.inner) * size;

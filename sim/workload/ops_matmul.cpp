@@ -90,8 +90,11 @@ Value product(const OpCall& call) {
   // The result of bitsandbytes' quantized product has the type of the input.
   Value y = layer.output(shape, quantized ? input.element_bytes : step.matmul_bytes());
   y.lay_out_as(input);
+  // The three products (m, n, k): forward (rows, out, in), input gradient (rows, in, out), weight
+  // gradient (out, in, rows).
   const std::int64_t rows = step.rows(x);
   layer.gemm(Pass::forward, rows, out, in);
+  // An fp32 result of a half-precision product is one more cast each way.
   if (y.element_bytes != step.matmul_bytes()) {
     const double narrow = step.bytes(y) / 2;
     layer.forward(KernelKind::elementwise, narrow, 2 * narrow);
@@ -201,6 +204,8 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
       checked_multiply(step.options().samples, checked_multiply(input.shape[1], input.shape[2]));
   const std::int64_t pixels_out =
       checked_multiply(step.options().samples, checked_multiply(height, width));
+  // Every pass reads two of the three tensors (input, output, weight) or their gradients and writes
+  // the third, with equal FLOPs.
   const double x_bytes = step.bytes(x);
   const double y_bytes = step.bytes(y);
   const double weights = static_cast<double>(shape.out) * group_in * taps;

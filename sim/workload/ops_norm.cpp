@@ -33,6 +33,8 @@ Value batch_norm(const OpCall& call) {
   layer.buffers(3, 2.0 * channels * (wide ? stat_bytes : step.weight_bytes()) + 8, 1);
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
+  // The batch counter's increment, then one kernel that reads the input twice: for the statistics,
+  // and for the result.
   layer.forward(KernelKind::elementwise, 8, 8);
   layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count).math =
       wide ? MathMode::fp32 : step.math();
@@ -44,6 +46,8 @@ Value batch_norm(const OpCall& call) {
     layer.workspace(bytes, bytes);
     layer.casts_gradient_last();
   }
+  // Backward reads input and output gradient twice each, and writes the input's gradient; the
+  // gradients of weight and bias are small sums of the same kernel.
   layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count).math =
       wide ? MathMode::fp32 : step.math();
   Value y = layer.output(x.shape, input.element_bytes);
@@ -69,6 +73,7 @@ Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bo
   }
   if (affine) layer.parameter("weight", {parameters});
   if (affine && bias) layer.parameter("bias", {parameters});
+  // FLOPs per element are estimates; these kernels are bound by traffic.
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::normalization, bytes, bytes, 7 * count);
@@ -122,6 +127,7 @@ Value rms_norm(const OpCall& call) {
   const double narrow = input.element_bytes * count;
   const double wide = 4 * count;
   const auto rows = static_cast<double>(step.rows(input) * heads);
+  // An fp32 weight makes the result fp32 by type promotion.
   const bool wide_weight = call.integer("fused") != 0 ? step.autocast() : step.casts_weights();
   Value y = layer.output(input.shape, wide_weight ? 4 : input.element_bytes);
   y.lay_out_as(input);

@@ -45,6 +45,7 @@ Value pool(const OpCall& call, bool max) {
                           pooled_size(x.shape[2], kernel, stride, padding, ceil_mode)},
                          x.element_bytes);
   y.channels_last = x.channels_last;
+  // Overlapping windows read their common pixels from the cache, so the input is read once.
   const double in = call.step.bytes(x);
   const double out = call.step.bytes(y);
   const auto outputs = static_cast<double>(call.step.elements(y));
@@ -66,6 +67,7 @@ Value avg_pool(const OpCall& call) {
   return pool(call, false);
 }
 
+// Average pooling to `out` x `out` pixels, whatever the size of the input.
 Value adaptive_avg_pool(const OpCall& call) {
   require_image(call);
   const Value& x = call.input();
