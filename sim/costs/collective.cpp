@@ -60,7 +60,8 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Nccl
             (low_latency ? std::min(0.5, model.host_staging_efficiency)
                          : model.host_staging_efficiency);
   if (group.nodes > 1) {
-    // A tree over two nodes sends the buffer once each way, over more nodes a middle node twice.
+    // In a tree over two nodes each node sends the buffer once; over more nodes an inner node sends
+    // it twice.
     const double ratio = is_tree(e.algorithm) ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
     double rate = nic_share(machine, group, collective);
     // Over TCP every channel is one stream (fact 79).

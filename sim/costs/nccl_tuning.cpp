@@ -73,7 +73,7 @@ Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
   Hops hops{ring_hop[link][protocol], one_per_node ? tree_hop[2][protocol] : ring_hop[2][protocol]};
   hops.inter += s.nic_latency / micro * (simple ? 2 : 1);
   if (s.nodes > 1) {
-    // A step between nodes waits until the CPU proxy has posted it to the network.
+    // On several nodes a hop takes at least as long as the CPU needs to post a message.
     const double post = (s.cpu == CpuVendor::intel ? 1.0 : 2.0) * (simple ? 3 : 1);
     hops.intra = std::max(hops.intra, post);
   }

@@ -1,6 +1,5 @@
-// A cost source that combines the answers of other sources by a rule. Its users are anchors
-// (factors from a measured step), what-if questions that change the machine, and jobs with several
-// kinds of devices.
+// A cost source that combines the answers of other sources by a rule. Anchors (factors from a
+// measured step), questions about a changed machine, and jobs with several kinds of devices use it.
 #pragma once
 
 #include <functional>

@@ -343,6 +343,7 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
     if (backward_needed_) save_new("weight_half", half);
     return;
   }
+  // Autocast caches one half-precision copy per parameter and step, which both uses share.
   if (builder_.casts_trained()) {
     if (!found->second.cast) {
       forward(KernelKind::elementwise, 2 * half, half);
@@ -351,7 +352,6 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
     }
     late_backward(KernelKind::elementwise, half, 2 * half);
   }
-  // The cast of the weight is shared, too: autocast caches one copy per parameter and step.
   // The owner's gradient is the sum of both uses.
   const double gradient = static_cast<double>(count) * builder_.weight_bytes();
   Kernel sum;

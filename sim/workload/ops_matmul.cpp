@@ -169,6 +169,9 @@ ConvGeometry geometry_of(const ConvShape& shape, const Value& input, std::int64_
 // A convolution with optional bias. With P output and H input pixels over the batch, C input and K
 // output channels, T kernel taps and G groups, the implicit GEMMs (m, n, k), G times each, are:
 //   forward (P, K/G, TC/G)    input gradient (H, C/G, TK/G)    weight gradient (K/G, TC/G, P)
+//
+// Each reads two of the three tensors (input, output, weight) or their gradients, writes the third,
+// and has equal FLOPs.
 Value emit_conv(const OpCall& call, const ConvShape& shape) {
   require_image(call);
   const Value& input = call.input();
@@ -204,8 +207,6 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
       checked_multiply(step.options().samples, checked_multiply(input.shape[1], input.shape[2]));
   const std::int64_t pixels_out =
       checked_multiply(step.options().samples, checked_multiply(height, width));
-  // Every pass reads two of the three tensors (input, output, weight) or their gradients and writes
-  // the third, with equal FLOPs.
   const double x_bytes = step.bytes(x);
   const double y_bytes = step.bytes(y);
   const double weights = static_cast<double>(shape.out) * group_in * taps;

@@ -127,7 +127,8 @@ Value rms_norm(const OpCall& call) {
   const double narrow = input.element_bytes * count;
   const double wide = 4 * count;
   const auto rows = static_cast<double>(step.rows(input) * heads);
-  // An fp32 weight makes the result fp32 by type promotion.
+  // The result is fp32 if the weight is (type promotion), or if autocast runs the fused operator in
+  // fp32.
   const bool wide_weight = call.integer("fused") != 0 ? step.autocast() : step.casts_weights();
   Value y = layer.output(input.shape, wide_weight ? 4 : input.element_bytes);
   y.lay_out_as(input);

@@ -67,7 +67,7 @@ Value avg_pool(const OpCall& call) {
   return pool(call, false);
 }
 
-// Average pooling to `out` x `out` pixels, whatever the size of the input.
+// Average pooling to `out` x `out` pixels, for an input of any size.
 Value adaptive_avg_pool(const OpCall& call) {
   require_image(call);
   const Value& x = call.input();
