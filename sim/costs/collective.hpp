@@ -18,8 +18,8 @@
 
 namespace lockstep {
 
-// Corrections to NCCL's table: `fit` = by lockstep-fit-collectives from
-// platforms/measurements/collectives.yaml, `read` = off single published figures.
+// Corrections to NCCL's table. `fit`: fitted by lockstep-fit-collectives to
+// platforms/measurements/collectives.yaml. `read`: taken from single published figures.
 struct NetworkModel {
   // read: small messages take this much longer than the table's latency: 2 A100 over NVLink 9.8 us
   // against 7.8 (nccl-tests issue 331), one GPU in each of two nodes 19.0 us against 16.6 (issue
@@ -36,18 +36,18 @@ struct NetworkModel {
   // fit: through host memory every byte is written, then read; LL128 and Simple reach this share of
   // the PCIe link. LL, which needs no handshake, reaches the table's half.
   double host_staging_efficiency = 0.434;
-  // fit: between nodes, hops of LL128 rings cost this multiple of the table's: measured rings take
-  // one latency a node at all sizes, while the table has LL128 at half of Simple's.
+  // fit: between nodes, hops of LL128 rings cost this multiple of the table's hop. Measured rings
+  // have one latency per node at all sizes, while the table gives LL128 half of Simple's.
   double net_ll128_hop_factor = 2.25;
   // read: on several nodes a hop of LL's trees inside a node costs this multiple of the table's
   // hop. The table itself delays only a ring's hops by the post to the network (fact 96); 16 A100
   // on two nodes take 35.9 us for 1 KiB (NDm v4, NCCL 2.17).
   double net_tree_ll_hop_factor = 2;
-  // fit: on a fabric shared with others (EFA) a bulk ring's hop between nodes costs on average this
-  // multiple of the table's.
+  // fit: on a fabric that other jobs share (EFA), a hop of LL128 and Simple rings between nodes
+  // costs on average this multiple of the table's hop.
   double shared_hop_factor = 1.35;
-  // fit: there a tree, which moves all in step, loses so many seconds for every byte with every
-  // further node to the traffic of others.
+  // fit: on such a fabric a tree, whose nodes all move in step, loses this many seconds per byte
+  // for every node beyond the first to the traffic of other jobs.
   double shared_tree_seconds_per_byte = 0.72e-12;
 };
 
@@ -83,8 +83,8 @@ struct CollectiveCost {
   // Ranks on CPUs: cores that one rank's communication threads keep busy while it runs (measured
   // CPU time over elapsed time, or HostSpec::core_network_rate).
   double cores = 0;
-  // While the ranks compute beside it, relative to alone: how fast they compute, and how fast it is
-  // itself; measured, 0 = not.
+  // Speeds while the ranks compute beside the collective, relative to running alone: of the
+  // compute, and of the collective. Measured; 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
   Provenance provenance = Provenance::modelled;
@@ -103,10 +103,10 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
 // Standard deviation of log(truth / prediction) for modelled communication over `nodes` nodes. The
-// model's error is 0.3: sources left out of the fit have 1.48 times a median of 13 %, and the only
-// source for a kind of link has 33 % (docs/networks.md). A shared fabric adds the placement of the
-// nodes: 0.12 with every doubling of their number, from the 5th and 95th percentiles of the
-// measured cluster (platforms/measurements/collectives.yaml).
+// model's error is 0.3. It lies between the error for sources left out of the fit (1.48 times a
+// median of 13 %) and the error for the only source of a kind of link (33 %; docs/networks.md). A
+// shared fabric adds the placement of the nodes: 0.12 with every doubling of their number, from the
+// 5th and 95th percentiles of the measured cluster (platforms/measurements/collectives.yaml).
 double network_error(const Machine& machine, int nodes);
 
 // CPU cores that a process keeps busy while it sends `bytes` bytes in `seconds` seconds.

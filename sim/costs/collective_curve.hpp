@@ -13,7 +13,8 @@ struct CurveValue {
   double seconds = 0;
   bool on_point = false;  // the size itself was measured
   double cores = 0;       // CPU cores one rank's process keeps busy meanwhile
-  // While the ranks compute beside it, relative to alone (CollectiveCurve); 0 = not measured.
+  // Speeds of the ranks' compute and of the collective while both run, relative to running alone
+  // (CollectiveCurve); 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
   double one_core_slowdown = 1;  // both processes on one core, relative to one each; 1 if unknown

@@ -129,7 +129,8 @@ struct ProfileCurvePoint {
   double bytes = 0;
   double seconds = 0;
   double host_seconds = 0;  // CPU time of one rank's process meanwhile; 0 = not measured
-  // While every rank computes beside it, relative to alone; 0 = not measured.
+  // Speeds of the ranks' compute and of the collective while both run, relative to running alone; 0
+  // = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
   double sender_seconds = 0;    // send_recv: after which the sender is free; 0 = not measured
@@ -186,7 +187,7 @@ std::string profile_text(const Profile& profile);  // YAML that load_profile rea
 void apply_profile(const Profile& profile, Machine& machine);
 
 // The profile's model with the name, precision and input size of the step; nullptr if there is none
-// or if the step has not whole layers.
+// or if TrainingStep::whole_layers is false.
 const ProfileModel* measured_model(const Profile& profile, const TrainingStep& step);
 // Whether the batch was measured, or lies between two measured ones that are at most a factor of 10
 // apart.

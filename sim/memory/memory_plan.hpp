@@ -1,8 +1,8 @@
 // Plans of device memory in plain numbers: everything that a rank of a replicating strategy holds
 // besides activations. Strategies fill a plan in, step_memory() plays it; docs/memory.md has the
 // formulas.
-// Units: `*_bytes` are bytes, `*_bytes_per_element` and `element_bytes` are bytes per element,
-// `*_share` and `*_fraction` lie in 0 .. 1.
+// Units: `*_bytes` are bytes of a rank, `*_bytes_per_element`, `element_bytes` and `pushed_bytes`
+// are bytes per element, `*_share` and `*_fraction` lie in 0 .. 1.
 #pragma once
 
 #include <vector>
