@@ -55,7 +55,8 @@ struct NetworkModel {
 // and after it.
 inline constexpr double host_issue_seconds = 70e-6 + 35e-6;
 
-// uplink: of a leaf switch; trunk: between groups of nodes (Trunk)
+// Classes of links that transfers share. uplink: all uplinks of a leaf switch; trunk: a link
+// between groups of nodes (Trunk of hardware/machine.hpp).
 enum class LinkClass { nvlink, pcie, host_memory, nic, uplink, trunk };
 template <>
 struct EnumNames<LinkClass> {

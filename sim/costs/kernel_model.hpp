@@ -16,22 +16,24 @@ namespace lockstep {
 struct KernelLaw {
   // total = (compute^p + memory^p)^(1/p): how completely arithmetic and traffic overlap. Fit.
   double smoothing = 2.24;
-  // Matrix tiles: seconds to fill the pipeline of the largest tile and to write its result, during
-  // which its multiprocessor does not multiply. Latencies and write-out, so no faster on a faster
-  // matrix unit; smaller tiles hide it in proportion, by running side by side. Fit.
+  // Seconds to fill the pipeline of the largest matrix tile and to write its result, during which
+  // its multiprocessor does not multiply. These are latencies, so a faster matrix unit does not
+  // shorten them; smaller tiles hide them in proportion, because they run side by side. Fit.
   double tile_fill_seconds = 9.73e-07;
-  // ... and steps of k during which it fills. Fit.
+  // The part of the fill that depends on the matrix unit: number of steps of k that it takes. Fit.
   double tile_fill_steps = 12.1;
   // The last, partly filled wave of tiles costs between its own share of a wave (0) and a whole one
   // (1): with several tiles in flight per multiprocessor the remaining ones run faster. Fit.
   double wave_tail = 0.479;
-  // A tile of a x b reaches x/(x+tile_reuse) of the best, x = ab/(a+b) multiply-adds per loaded
-  // value.
+  // A tile of a x b values reaches the share x / (x + tile_reuse) of the limit, with x = ab / (a +
+  // b) multiply-adds per loaded value.
   double tile_reuse = 8.65;
-  // The same two for convolutions in groups in plain fp32: short sums, whose start weighs more. Fit.
+  // tile_fill_steps and tile_reuse for convolutions in groups in plain fp32, whose sums are short,
+  // so that the fill weighs more. Fit.
   double grouped_fill_steps = 227;
   double grouped_tile_reuse = 10.2;
-  // Matrix units before Hopper's, fed with rows that begin at no multiple of 16 bytes (fact 129).
+  // Speed of matrix units before Hopper's with rows that do not begin at multiples of 16 bytes
+  // (fact 129).
   double misaligned = 0.5;
   // Speed of a convolution's weight gradient relative to its forward (long k, split-k; fact 130).
   // Fit.
@@ -43,19 +45,20 @@ struct KernelLaw {
   double attention_softmax = 0.2;
   // Fused attention: backward speed relative to forward (recomputes scores; fact 132 anchors).
   double attention_backward = 0.781;
-  // Version 1 of the fused kernels relative to version 2 (about half, Dao 2023). Fit.
+  // Speed of version 1 of the fused kernels relative to version 2 (about half, Dao 2023). Fit.
   double flash_attention_1 = 0.428;
-  // Version 3, and cuDNN's kernels, relative to version 2 on Hopper: 0.57 to 0.61 of its time
-  // (docs/mesh-validation.md); Shah et al. 2024, "FlashAttention-3", figures 5 and 6: 1.5 to 2.0 forward.
+  // Speed of version 3, and of cuDNN's kernels, relative to version 2 on Hopper: 0.57 to 0.61 of
+  // version 2's time (docs/mesh-validation.md); Shah et al. 2024, "FlashAttention-3", figures 5 and
+  // 6: 1.5 to 2.0 times the speed forward.
   double flash_attention_3 = 1.7;
-  // Depthwise and grouped kernels outside the matrix units: weight gradient relative to forward.
-  // Fit.
+  // Depthwise kernels, on the vector units: speed of the weight gradient relative to forward. Fit.
   double vector_weight_gradient = 0.552;
-  // ... and per output element they do the index work of this many more taps of the filter. Fit.
+  // Index work of depthwise kernels per output element, as a number of additional filter taps. Fit.
   double vector_overhead_taps = 33.9;
-  // PyTorch's own depthwise kernels relative to cuDNN's. Fit.
+  // Speed of PyTorch's own depthwise kernels relative to cuDNN's. Fit.
   double depthwise_native = 0.439;
-  // Convolutions in groups relative to the same products without, off and on matrix units. Fit.
+  // Speed of convolutions in groups relative to equal products without groups: on vector units in
+  // fp32, and on matrix units. Fit.
   double grouped_fp32 = 0.756;
   double grouped = 0.9;
   // 3 x 3 convolutions of stride 1 may run by Winograd's algorithm (Lavin and Gray 2016). Rate of
@@ -65,18 +68,17 @@ struct KernelLaw {
   double winograd_unfused = 0.909;
   // Traffic of reductions over the ideal bytes: batch norm reads its input twice (fact 131). Fit.
   double normalization_traffic = 0.886;
-  // Latency-bound start of streaming: a kernel must keep this long a queue of bytes in flight
-  // before it reaches full bandwidth (Little's law), in seconds at full bandwidth.
+  // Ramp of streaming: a kernel reaches full bandwidth only with a queue of bytes in flight
+  // (Little's law); the length of this queue in seconds at full bandwidth.
   double stream_ramp_seconds = 3.76e-07;
-  // Elements (read + written) a multiprocessor streams per clock at most in kernels that do more
-  // than map vectors of 16 bytes: reductions (norms, softmax), layout changes, pooling. Narrow
-  // elements on a fast memory are bound by this, not by bandwidth; elementwise kernels are exempt.
-  // Fit.
+  // The most elements (read + written) that a multiprocessor streams per clock in reductions
+  // (norms, softmax), layout changes and pooling. It bounds narrow elements on a fast memory;
+  // elementwise kernels, which move vectors of 16 bytes, are exempt. Fit.
   double elements_per_clock = 3.34;
   // Traffic of layout changes and concatenations over the ideal bytes: their accesses coalesce
   // badly on one side. Fit.
   double copy_traffic = 0.757;
-  // Bytes that still lie in the L2 cache come this much faster than memory (fact 131).
+  // Speed of bytes that are still in the L2 cache relative to memory (fact 131).
   double cache_speedup = 1.01;
 };
 

@@ -51,7 +51,7 @@ struct ProfileLayer {
   std::string name;                        // as in the model file
   double forward_seconds = 0;              // device time, medians
   std::optional<double> backward_seconds;  // absent = not measured
-  // Interquartile range over median; 0 = not noted. So for every `iqr` here.
+  // Interquartile range over median, like every `iqr` in this file; 0 = not noted.
   double forward_iqr = 0;
   double backward_iqr = 0;
   // Bytes of the largest temporary block during the layer, e.g. cuDNN's workspace of a convolution.

@@ -379,7 +379,7 @@ class LayerPlayer {
     bool multiplies_forward, multiplies_backward, convolves, has_weights, has_weight_product;
   };
   std::vector<Kinds> kinds_;  // by layer
-  // Members of the action in hand.
+  // State of the action that is being played.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange layers_;

@@ -256,7 +256,7 @@ class StepPlayer {
   int forwards_ = 0;                 // of this step
   std::vector<int> backwards_left_;  // of this step, by chunk
   double after_forward_ = 0;
-  // Members of the action in hand.
+  // State of the action that is being played.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange range_;

@@ -40,8 +40,8 @@ void StepBuilder::choose_checkpoints() {
     if (options_.recompute != Recompute::operators || !layer.checkpointed) continue;
     if (block == nullptr || *block != layer.block) products = 0;
     block = &layer.block;
-    // The policy knows the fused kernel and matrix products with weights; products of scores that
-    // are written to memory are batched ones, which it does not keep.
+    // The policy lists the fused attention kernel and matrix products with weights (mm). Attention
+    // with materialized scores uses batched products (bmm), which it does not list.
     const auto multiplies = [](const Kernel& kernel) { return kernel.kind == KernelKind::gemm; };
     if (layer.is_attention) {
       layer.keeps_output = options_.fused_attention;

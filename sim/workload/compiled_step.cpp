@@ -371,7 +371,7 @@ class CompiledGraph {
       const bool fused = !node.leaves && std::all_of(node.readers.begin(), node.readers.end(),
                                                      [&](int r) { return nodes_[r].fusible; });
       cut.weight = bytes(i) * (fused && node.fusible ? 2 : 1);
-      // Concatenations are no operator that the partitioner computes again.
+      // The partitioner never recomputes concatenations.
       const bool joins_parts = layer(i).flow == GradientFlow::slices;
       cut.source = !node.fusible || node.stays || far[i] || node.inputs.empty() || joins_parts;
       if (by_hand_) {  // eager kernels keep their inputs and outputs; they recompute nothing else

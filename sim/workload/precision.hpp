@@ -19,7 +19,8 @@ enum class Precision {
   pure_fp16,    // fp16 parameters and gradients, fp32 master copy in the optimizer (Megatron)
   pure_bf16,    // bf16 parameters and gradients
   master_bf16,  // bf16 parameters and gradients, fp32 master copy in the optimizer (DeepSpeed)
-  // The same with gradients accumulated and reduced in fp32 (Megatron-LM's main_grad, nanotron).
+  // As master_bf16, but gradients are accumulated and reduced in fp32 (Megatron-LM's main_grad,
+  // nanotron).
   master_bf16_fp32_gradients,
 };
 template <>
