@@ -64,8 +64,8 @@ void note(const std::string& text) {
 }
 
 bool& quiet() {
-  static bool interrupt_requested = false;
-  return interrupt_requested;
+  static bool is_quiet = false;
+  return is_quiet;
 }
 
 std::string rendered(const Table& table, Format format, std::size_t keys) {
