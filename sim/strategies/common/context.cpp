@@ -1,4 +1,6 @@
-// The world of one job, and the work that its hosts issue.
+// Makes the world of a job, and issues work of its hosts. A part of the model takes the prices of
+// its layers from the whole step, so that a measured profile of the whole model prices its parts.
+// Sums over tensor ranks follow PyTorch or Megatron-LM (fact H18).
 #include "strategies/common/context.hpp"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ class PartCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep&, std::size_t index) const override {
     const int whole = layers_.at(index);
-    if (whole < 0) return {};
+    if (whole < 0) return {};  // a boundary of the part ("receive", "send") has no kernels
     return job_.costs->layer(*job_.step, static_cast<std::size_t>(whole));
   }
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
@@ -38,6 +40,7 @@ class PartCosts final : public ComputeCosts {
   std::vector<int> layers_;
 };
 
+// The field of exposed communication by axis.
 double AxisSeconds::*seconds_of(Axis axis) {
   switch (axis) {
     case Axis::tensor:
@@ -54,6 +57,7 @@ double AxisSeconds::*seconds_of(Axis axis) {
   return &AxisSeconds::data;
 }
 
+// The mesh's groups and the strategy's.
 std::vector<RankGroups> with_divisions(const Mesh& mesh, std::span<const RankGroups> axes) {
   std::vector<RankGroups> result = divisions_of(mesh);
   result.insert(result.end(), axes.begin(), axes.end());
@@ -124,6 +128,7 @@ TrainingContext::TrainingContext(const Job& part_job, World& job_world, StageRan
   if (job.mesh.tensor > 1) price_sums();
 }
 
+// One all-reduce for each tensor, or one for all with a copy into a flat tensor and back.
 void TrainingContext::price_sums() {
   const CommGroup group = axis_group(job, Axis::tensor);
   scalar_ = network.collective(group, Collective::all_reduce, 4);
@@ -165,6 +170,8 @@ void TrainingContext::reduce_scalar_over_tensor_ranks() {
   if (scalar_.seconds > 0) over_tensor_ranks(scalar_);
 }
 
+// Exchanges of one axis share a communicator; exchanges_ finds each one's price by its address in
+// the step.
 void TrainingContext::price_exchanges() {
   for (const Layer& layer : job.step->layers) {
     for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
@@ -203,6 +210,7 @@ void TrainingContext::copies(const QueuedWork& work, std::string_view name) {
   ranks.compute(Phase::copies, work, name);
 }
 
+// On a CPU the work runs in the compute stream, because one thread does everything.
 Event TrainingContext::run(StreamId stream, const QueuedWork& kernels, const Event& after) {
   if (one_thread(job)) {
     if (kernels.busy <= 0) return after;
@@ -231,6 +239,7 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
     for (StageRanks& stage : stages) parts.emplace_back(job, world, stage, speeds);
     return;
   }
+  // The schedule says which stage holds each part of the model.
   const PipelineShape shape = pipeline_shape(job);
   for (std::size_t part = 0; part < job.parts->size(); ++part) {
     const PartPlace place = place_of(job.parallel.pipeline.schedule, shape, static_cast<int>(part));

@@ -1,4 +1,6 @@
-// Finds runs of exchanges in passes.
+// Finds runs of exchanges in passes. A run is a sequence of beats, and a beat is: layers, the start
+// of an exchange, layers beside it, the wait for it. A run ends at a hook, at an exchange of
+// another communicator, or at an exchange for which the host waits.
 #include "strategies/common/folded_passes.hpp"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ void FoldedPasses::tally(const ExchangedWork& work) {
 
 std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>& pass) {
   std::vector<Item> items;
-  std::size_t first = 0;  // that is not in `items` yet
+  std::size_t first = 0;  // index of the first item of the pass that is not in `items` yet
   for (std::size_t at = 1; at < pass.size();) {
     ExchangedWork work;
     const Communicator* communicator = nullptr;
@@ -52,7 +54,8 @@ std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>
   return items;
 }
 
-// Layers, an exchange, layers beside it, its end: one beat. Returns its end; 0 = there is none.
+// The issued work of a beat counts the exchange with its lone time: the device is busy for the
+// longer of the exchange and the layers beside it.
 std::size_t FoldedPasses::add_beat(const std::vector<PassItem>& pass, std::size_t at,
                                    const Communicator*& of, ExchangedWork& work) const {
   ExchangedWork::Beat beat;

@@ -1,4 +1,5 @@
-// Numbers in brackets: facts of docs/facts-meshes.md.
+// Prices of the host's update as bytes over bandwidth: passes over host memory, NVMe reads and
+// writes, copies to the device. Numbers in brackets are facts of docs/facts-meshes.md.
 #include "strategies/common/offload.hpp"
 
 #include <algorithm>
@@ -11,11 +12,13 @@ namespace lockstep {
 
 namespace {
 
-// Bytes of the fp32 copy of a parameter: plain SGD keeps nothing else.
+// Bytes of the fp32 master copy of a parameter; 0 if the precision has none. Plain SGD has no other
+// state, so its state is the master copy.
 double master_bytes(Precision precision) {
   return optimizer_state_bytes(OptimizerSpec{}, precision);
 }
 
+// The optimizer as the host's code carries it out: one pass, or one pass per operation.
 OptimizerSpec on_host(OptimizerSpec optimizer, HostUpdateCode code) {
   optimizer.implementation = code == HostUpdateCode::fused ? OptimizerImplementation::fused
                                                            : OptimizerImplementation::for_loop;
@@ -67,15 +70,17 @@ double gradient_bytes_on_host(const OffloadOptions& offload, Precision precision
 
 namespace {
 
+// Number of sub-groups that pass through read, update, write and copy one after the other (fact
+// H115). Without overlap all is one piece.
 int chunks_of(const OffloadOptions& offload, const TensorShare& share) {
-  constexpr double most = 256;  // events of a step; more chunks change the step by less than 1 %
+  constexpr double most = 256;  // bounds the simulated events; more change a step by less than 1 %
   if (!offload.overlap) return 1;
   const double chunks = std::ceil(share.elements / offload.sub_group);
   return static_cast<int>(
       std::clamp(chunks, 1.0, std::min(most, std::max(1.0, 1.0 * share.tensors))));
 }
 
-// The host's part of the update of `share` of each rank.
+// The host's part of the update, if the host updates `share` of each rank.
 HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network) {
   const Precision precision = job.step->precision;
@@ -86,7 +91,7 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
   update.delayed = offload.delayed_update;
   update.seconds =
       host_optimizer_seconds(on_host(job.optimizer, offload.update), precision, of_node, host);
-  // The copy that the device gets [H110].
+  // The host also writes the updated parameters in the precision of the device [H110].
   update.seconds += host_stream_seconds(of_node * parameter_bytes(precision), host);
   if (job.gradient_clipping > 0) {
     update.seconds += host_stream_seconds(clipping_bytes(precision, of_node), host);
@@ -164,6 +169,8 @@ double kept_master_bytes(const Job& job, const OffloadOptions& offload, double e
   return offload.keep_master ? elements * master_bytes(job.step->precision) : 0;
 }
 
+// Parameters and gradients lie in pinned memory, which is rounded up; the optimizer's state does
+// not. With NVMe the host holds buffers only.
 OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements) {
   const Precision precision = job.step->precision;
   const double ranks = ranks_per_host(job);
@@ -186,7 +193,7 @@ OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, 
   }
   if (offload.parameters != OffloadTier::nvme) pin(elements * parameter_bytes(precision));
   if (offload.optimizer == OffloadTier::nvme) {
-    constexpr double buffers = 4;  // of a sub-group each [H115]
+    constexpr double buffers = 4;  // each as large as a sub-group [H115]
     const double with_gradient = state + gradient_bytes_on_host(offload, precision);
     memory.host += std::min(elements, buffers * offload.sub_group) * with_gradient;
     memory.nvme += ranks * elements * with_gradient;

@@ -1,4 +1,6 @@
-// Joins the parts of the model that a rank holds, and plays its program.
+// Joins the parts of the model that a rank holds, and plays the rank's program of the pipeline's
+// schedule on the allocator (memory/step_memory.hpp). A schedule with fewer micro-batches that
+// reaches the same steady state stands for the whole step (settled_shape()).
 #include "strategies/common/stage_memory.hpp"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   if (!job.parts) return {{job, nullptr, {}}};
   const PipelineOptions& pipeline = job.parallel.pipeline;
   PipelineShape whole = pipeline_shape(job);
-  // All token slices of a micro-batch are kept: together they are the micro-batch.
+  // Activations of all token slices of a micro-batch are kept, so memory plays whole micro-batches.
   whole.micro_batches = job.accumulation;
   whole.slices = 1;
   const PipelineShape shape =
@@ -52,6 +54,8 @@ double mesh_communicator_bytes(const Job& job) {
   return bytes;
 }
 
+// Stashed weights are older versions of the parameters, which PipeDream keeps for micro-batches in
+// flight.
 StepMemory replica_memory(const StageMemory& stage, MemoryPlan plan, const MemoryQuery& query) {
   const Job& job = stage.job;
   plan.communication_bytes += mesh_communicator_bytes(job);

@@ -1,4 +1,6 @@
-// Sends and receives around the actions of a pipeline's schedule.
+// Sends and receives around the actions of a pipeline's schedule. Messages go over channels
+// (engine/channel.hpp): one that is posted on both sides starts, and the compute stream waits for a
+// received message before the action that needs it.
 #include "strategies/common/stage_transfers.hpp"
 
 #include <fmt/format.h>
@@ -9,14 +11,15 @@ namespace lockstep {
 
 namespace {
 
-constexpr double scalar_bytes = 4;
+constexpr double scalar_bytes = 4;  // an fp32 number
 
+// The edge between two parts or stages; null = there is none.
 const StageEdge* find(const StageEdges& edges, int from, int to) {
   const auto found = edges.find({from, to});
   return found == edges.end() ? nullptr : &found->second;
 }
 
-// Bytes that a part sends to the next one: for each token slice, or once.
+// Bytes that a part sends to the next one: of each token slice, or of the whole micro-batch.
 std::vector<double> messages_of(const Job& job, std::size_t part) {
   if (job.slices.empty()) return {sent_bytes(job.parts->at(part))};
   std::vector<double> bytes;
@@ -26,7 +29,8 @@ std::vector<double> messages_of(const Job& job, std::size_t part) {
   return bytes;
 }
 
-// Bytes of the gradients of parameters that two parts of the model hold.
+// Bytes of the gradients of trainable parameters that two parts of the model hold, by pair of
+// parts.
 std::map<std::pair<std::size_t, std::size_t>, double> shared_gradients(const Job& job) {
   std::map<std::pair<std::size_t, std::size_t>, double> shared;
   if (!job.parts) return shared;
@@ -63,6 +67,7 @@ const StageEdge* StageTransfers::edge_out(const Action& action, bool to_next) co
   return find(edges_.parts, part, to_next ? part + 1 : part - 1);
 }
 
+// The host issues the send; the message leaves when the compute stream has come this far.
 Event StageTransfers::send(const StageEdge& edge, int micro) {
   RankGroup& ranks = stage_.ranks;
   const std::size_t slice = static_cast<std::size_t>(micro) % edge.transfers.size();
@@ -78,6 +83,7 @@ Event StageTransfers::receive(const StageEdge& edge) {
   return edge.channel->receive();
 }
 
+// The compute stream waits; with `transfers: host` the host waits as well.
 Program StageTransfers::wait(const Event& event) {
   stage_.ranks.wait(event);
   if (world_.job.parallel.pipeline.transfers == PipelineTransfers::host) {
@@ -113,6 +119,8 @@ Program StageTransfers::play(const Action& message) {
   }
 }
 
+// Gradients of weights need no message: the gradient of the output has already come for the
+// gradients of inputs.
 Program StageTransfers::arrived(const Action& action) {
   if (action.deed == Deed::backward_weight) co_return;
   const Deed receive =
@@ -129,6 +137,7 @@ void StageTransfers::end_step() {
   under_way_.clear();
 }
 
+// Both stages send their gradient to the other, which is an all-reduce of two.
 Program StageTransfers::share_gradients() {
   for (const auto& [stages, edge] : edges_.shared) {
     if (stages.first != stage_.stage) continue;
@@ -138,6 +147,8 @@ Program StageTransfers::share_gradients() {
   co_return;
 }
 
+// A chain there and back: a stage passes the number on when it has come from the stage before, and
+// back when it has come from the next one.
 Program StageTransfers::meet() {
   const int stage = stage_.stage;
   const StageEdge* from_before = find(edges_.neighbours, stage - 1, stage);
@@ -156,6 +167,7 @@ JobTransfers::JobTransfers(TrainingWorld& world) {
   for (StageRanks& stage : world.stages) stages_.emplace_back(world, stage, edges_);
   if (!job.parts) return;
   const CommGroup pair = neighbour_group(job);
+  // Adds one direction of an edge: a channel, and the prices of its messages.
   const auto connect = [&](StageEdges& edges, int from, int to, StageRanks& sender,
                            StageRanks& receiver, const std::vector<double>& messages,
                            const char* what) {
