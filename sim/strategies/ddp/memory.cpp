@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// The memory of a rank. Buckets are those of the second and later steps; PyTorch allocates them
-// when it rebuilds the buckets of the first step.
+// The memory of a rank, with the buckets of the second and later steps. PyTorch allocates them when
+// it rebuilds the buckets of the first step.
 MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.mesh.copies() == 1) return plan;

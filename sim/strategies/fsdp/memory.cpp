@@ -1,5 +1,6 @@
-// Memory of device and host under FSDP: facts 38-41, 43-45, 49, 50, 53, 58, 59, 62 of
-// docs/strategies.md.
+// Memory of device and host under FSDP. The device's is played on the allocator by ShardedState,
+// the host's is a sum of pinned shards, gradients and state. Facts 38-41, 43-45, 49, 50, 53, 58, 59
+// and 62 of docs/facts.md.
 #include <algorithm>
 
 #include "memory/step_player.hpp"
@@ -11,8 +12,8 @@ namespace lockstep {
 
 namespace {
 
-// Bytes that one rank keeps of a unit: shards and their gradients in pinned memory, which FSDP1
-// takes for the flat tensor, and FSDP2 for each parameter.
+// Bytes of a unit that one rank keeps on the host with cpu_offload: shard and gradients in pinned
+// memory. FSDP1 pins one flat tensor, FSDP2 each parameter; `bytes`: of an element.
 OffloadedMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& options, int bytes) {
   OffloadedMemory memory;
   const auto add = [&](double elements) {
