@@ -109,7 +109,7 @@ int Fsdp::state_ranks(const Job& job) const {
 
 // FSDP's mixed precision gathers parameters in half precision and runs every operator in it, norms
 // included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43). So the
-// step's operators are those of pure half precision.
+// step's operators are the same as in pure half precision.
 Precision Fsdp::compute_precision(Precision precision) const {
   if (options_.gather_bytes > 2) return precision;
   if (precision == Precision::amp_fp16) return Precision::pure_fp16;
