@@ -72,12 +72,14 @@ MemoryUse fullest(const std::vector<MemoryUse>& stages) {
       [](const MemoryUse& a, const MemoryUse& b) { return a.device < b.device; });
 }
 
+// Token slices count as micro-batches of the schedule (PipelineShape::slices).
 PipelineShape pipeline_shape(const Job& job) {
   const int parts = job.parts ? static_cast<int>(job.parts->size()) : job.mesh.pipeline;
   return {job.mesh.pipeline, parts / job.mesh.pipeline, job.passes(), 0,
           job.slices_of_micro_batch()};
 }
 
+// The step of the part shares ownership with the job's list of parts.
 Job part_job(const Job& job, std::size_t part) {
   Job result = job;
   if (!job.parts) return result;
@@ -90,6 +92,7 @@ Job part_job(const Job& job, std::size_t part) {
 
 StageRanks::StageRanks(World& world, const Job& job, int number, const std::string& name,
                        const RankSpeeds& rank_speeds, const StepCosts& costs)
+    // The name tells ranks of a pipeline's stages and ranks of run_apart() apart.
     : stage(number),
       speeds(rank_speeds),
       network(world, job),
@@ -106,6 +109,7 @@ Communicator& StageRanks::communicator(const std::string& name, const RankGroups
                                        Axis axis) {
   Communicator*& known = communicators_[name];
   if (known == nullptr) {
+    // Groups that are all equal, or none, mean one group of all lanes.
     const bool together =
         std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
     known = &ranks.add_communicator(
@@ -131,7 +135,7 @@ TrainingContext::TrainingContext(const Job& part_job, World& job_world, StageRan
 // One all-reduce for each tensor, or one for all with a copy into a flat tensor and back.
 void TrainingContext::price_sums() {
   const CommGroup group = axis_group(job, Axis::tensor);
-  scalar_ = network.collective(group, Collective::all_reduce, 4);
+  scalar_ = network.collective(group, Collective::all_reduce, 4);  // an fp32 number
   const double element = gradient_bytes(job.step->precision);
   const bool as_one = job.parallel.tensor.shared_exchanges;
   double bytes = 0;
@@ -153,6 +157,7 @@ void TrainingContext::price_sums() {
   flattening_ = job.costs->stream(2 * bytes, tensors);
 }
 
+// Issues an all-reduce over the tensor ranks, for which the compute stream waits.
 void TrainingContext::over_tensor_ranks(const PricedTransfer& transfer) {
   Communicator& communicator =
       stage.communicator("tensor parallel", axis_ranks(job.mesh, Axis::tensor), Axis::tensor);
@@ -231,10 +236,12 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
              .engine = executor,
              .observer = trained_job.simulation.observer}),
       speeds(trained_job, with_divisions(trained_job.mesh, axes)) {
+  // Interference on a stage is that of the whole step's mix of kernels.
   const StepCosts costs = step_costs(job);
   for (int stage = 0; stage < job.mesh.pipeline; ++stage) {
     stages.emplace_back(world, job, stage, name, speeds, costs);
   }
+  // Without a division into parts each stage holds the whole model: one stage, or ranks apart.
   if (!job.parts) {
     for (StageRanks& stage : stages) parts.emplace_back(job, world, stage, speeds);
     return;
@@ -246,6 +253,7 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
     parts.emplace_back(part_job(job, part), world, stages[static_cast<std::size_t>(place.rank)],
                        speeds);
   }
+  // Token slices have the same parts on the same stages, with costs of their own.
   for (const PricedStep& slice : job.slices) {
     Job& sliced = sliced_jobs.emplace_back(job);
     static_cast<PricedStep&>(sliced) = slice;

@@ -62,9 +62,9 @@ struct TrainingContext {
   Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
   // Issues an exchange of one of the part's layers, over the ranks of its axis. Returns its end.
   Event exchange(const AxisExchange& exchange, const Event& after);
-  // Sums gradients of parameters that every tensor rank holds whole, and to whose gradient every
-  // tensor rank contributes a summand: one tensor after the other (PyTorch), or all as one
-  // (Megatron-LM, finalize_model_grads; fact H18).
+  // Sums gradients over the tensor ranks, for parameters that every tensor rank holds whole while
+  // it has a summand of their gradient only, such as norms under sequence parallelism: one tensor
+  // after the other (PyTorch), or all as one (Megatron-LM, finalize_model_grads; fact H18).
   void sum_over_tensor_ranks();
   // Reduces one number over all tensor ranks; the compute stream waits for it.
   void reduce_scalar_over_tensor_ranks();
@@ -109,8 +109,8 @@ struct TrainingContext {
 class TrainingWorld {
  public:
   // `name`: of the rank group, for an observer. `axes`: the group of each rank of a stage, for each
-  // division that the strategy's communicators use besides the mesh's. A single group of all ranks
-  // need not be listed. Ranks share a lane only if their groups are alike on all axes.
+  // division that the strategy's communicators use in addition to the mesh's. A single group of all
+  // ranks need not be listed. Ranks share a lane only if their groups are alike on all axes.
   TrainingWorld(const Job& job, const std::string& name, Engine engine,
                 std::span<const RankGroups> axes = {});
 

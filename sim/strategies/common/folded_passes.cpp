@@ -9,6 +9,7 @@ namespace lockstep {
 
 namespace {
 
+// Whether the item at this index exists and is of this kind.
 bool is(const std::vector<PassItem>& pass, std::size_t at, Hook hook) {
   return at < pass.size() && pass[at].hook == hook;
 }
@@ -27,6 +28,7 @@ void FoldedPasses::tally(const ExchangedWork& work) {
   }
 }
 
+// Looks for a run after each await_exchange, and takes as many beats as follow each other.
 std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>& pass) {
   std::vector<Item> items;
   std::size_t first = 0;  // index of the first item of the pass that is not in `items` yet
@@ -41,6 +43,7 @@ std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>
       ++at;
       continue;
     }
+    // Counts the transfers of the run, for their provenance.
     works_.push_back(std::move(work));
     for (std::size_t i = at; i < end; ++i) {
       if (pass[i].hook != Hook::start_exchange) continue;
@@ -72,6 +75,7 @@ std::size_t FoldedPasses::add_beat(const std::vector<PassItem>& pass, std::size_
   work.issued =
       append(append(work.issued, beat.work),
              {host_issue_seconds + beat.beside.host, std::max(seconds, beat.beside.busy), ready});
+  // Equal transfers are counted in one entry.
   const auto same = std::find_if(work.transfers.begin(), work.transfers.end(),
                                  [&](const auto& known) { return known.first == beat.exchange; });
   if (same != work.transfers.end()) {

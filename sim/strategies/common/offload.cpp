@@ -34,6 +34,7 @@ const NvmeSpec& nvme_of(const Machine& machine) {
 
 }  // namespace
 
+// All ranks of the host share the drives, so the rate is divided by their number.
 double nvme_seconds(const Job& job, double bytes, NvmeAccess access) {
   const NvmeSpec& nvme = nvme_of(job.machine);
   const double rate =
@@ -60,6 +61,7 @@ double pinned_bytes(double bytes) {
   return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
 }
 
+// The last chunk is allocated whole.
 double chunk_bytes(double elements, double element_bytes) {
   return std::ceil(elements / chunk_elements) * chunk_elements * element_bytes;
 }
@@ -86,6 +88,8 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
   const Precision precision = job.step->precision;
   const HostSpec host = reached_host(job);
   const double of_node = share.elements * ranks_per_host(job);
+  // `of_node` are the elements of all ranks of a node, whose bandwidth they share; `of_chunk` the
+  // elements of one rank's chunk.
   HostUpdate update;
   update.chunks = chunks_of(offload, share);
   update.delayed = offload.delayed_update;
@@ -101,6 +105,7 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
     update.to_device = network.host_device_copy(of_chunk * parameter_bytes(precision));
     update.to_device.spec.name = "Memcpy HtoD (parameters)";
   }
+  // With NVMe, state and gradients of a chunk are read, and state is written back.
   if (offload.optimizer == OffloadTier::nvme) {
     const double state = of_chunk * optimizer_state_bytes(job.optimizer, precision);
     update.read = nvme_seconds(job, state + of_chunk * gradient_bytes_on_host(offload, precision),
@@ -117,6 +122,7 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
 
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network) {
+  // `of`: a share of the rank's parameters; tensors are not cut, so their number is rounded up.
   const auto part = [&](double of) {
     return TensorShare{of * share.elements, static_cast<int>(std::ceil(of * share.tensors))};
   };
@@ -137,6 +143,7 @@ bool delays_update(const OffloadOptions& offload, const Job& job) {
   return offload.delayed_update && offload.is_used() && !is_host(job.machine.device);
 }
 
+// `off`: nothing is offloaded, so every other option is idle.
 void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorShare& updated,
                       const Job& job) {
   const OffloadOptions usual;
@@ -174,17 +181,21 @@ double kept_master_bytes(const Job& job, const OffloadOptions& offload, double e
 OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements) {
   const Precision precision = job.step->precision;
   const double ranks = ranks_per_host(job);
+  // Parameters on NVMe have five read buffers of 100 million elements in host memory [H115].
   OffloadedMemory memory;
   if (offload.parameters == OffloadTier::nvme) {
     constexpr double read_buffers = 5, of_elements = 1e8;
     memory.host += std::min(elements, read_buffers * of_elements) * parameter_bytes(precision);
     memory.nvme += ranks * elements * parameter_bytes(precision);
   }
+  // Adds a tensor in pinned memory.
   const auto pin = [&](double bytes) {
     memory.host += pinned_bytes(bytes);
     memory.host_rounding += pinned_bytes(bytes) - bytes;
   };
   const double state = optimizer_state_bytes(job.optimizer, precision);
+  // PatrickStar keeps parameters and state in chunks; a gradient takes its parameter's place
+  // [H120].
   if (offload.chunks) {
     const double in_chunks = chunk_bytes(elements, parameter_bytes(precision) + state);
     memory.host = ranks * in_chunks;

@@ -220,6 +220,7 @@ void run_endless(TrainingWorld& training,
   std::vector<std::vector<LinkTotals>> after;  // traffic after each step of the first stage
   bool extrapolated = false;
   int until = job.simulation.steps, begun = 0;
+  // The program of a stage. `until`: the last step to issue; it is lowered when steps repeat.
   const auto on_its_own = [&](std::size_t number) -> Program {
     StageRanks& stage = training.stages[number];
     StageDriver driver(training, number);
@@ -253,6 +254,7 @@ void run_endless(TrainingWorld& training,
 
 }  // namespace
 
+// The first rank of a lane gives the lane's number and place; further ranks are counted.
 std::vector<RankTimes> ascending(std::vector<RankTimes> lanes,
                                  const std::vector<int>& lane_of_rank) {
   std::vector<RankTimes> result;
@@ -308,6 +310,7 @@ MemoryUse memory_use(const StepMemory& memory, const Device& device) {
           memory.retries,   memory.at_peak,  device.memory_bytes};
 }
 
+// Names and layers are set for observers and for the layout of exchanges.
 StepCosts step_costs(const Job& job) {
   StepCosts result;
   double busy = 0;
@@ -382,6 +385,7 @@ void run_steps(TrainingWorld& training, int period,
     co_await drivers[stage].step(step, one_step(stage, step), true, loads);
     if (--left == 0) ended.ring();
   };
+  // Issues step after step, with each step's factors, until all are simulated or steps repeat.
   const auto driver = [&]() -> Program {
     for (int step = 0; step <= last; ++step) {
       for (StageRanks& stage : training.stages) {
@@ -415,8 +419,8 @@ void run_steps(TrainingWorld& training, int period,
       }
       if (step == last && stages == 1) co_await training.stages.front().ranks.await_step(step);
     }
-    after_last =
-        world.traffic();  // transfers that still run belong to a step that is not simulated
+    // Transfers that still run belong to a step that is not simulated.
+    after_last = world.traffic();
   };
   world.spawn("driver", driver());
   world.run();
@@ -467,6 +471,7 @@ void run_apart(TrainingWorld& training,
   std::vector<int> begun(all, 0), begun_first(all, 0);  // by rank: steps begun; at ends.front()
   std::vector<LinkTotals> after_first, after_last;
   const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
+  // Counts a step of a rank. Whenever `all` more steps are done, it notes the time and the traffic.
   const auto count = [&] {
     ++done;
     if (job.simulation.progress && done <= wanted) {
@@ -496,6 +501,8 @@ void run_apart(TrainingWorld& training,
   for (std::size_t rank = 0; rank < all; ++rank) world.spawn("rank", live(rank));
   world.run();
 
+  // Figures cover the time from the first to the last entry of `ends`. A rank that makes no step in
+  // this time counts with its latest step.
   result.simulated_steps = static_cast<int>(ends.size());
   result.first_step_seconds = ends.front();
   for (std::size_t i = 1; i < ends.size(); ++i) {

@@ -73,10 +73,10 @@ Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_s
 // step 1 on the programs repeat themselves after `period` steps.
 //
 // Simulates step 0 and then Simulation::steps more, rounded up to whole periods. The run ends
-// earlier when three periods in a row agree, step by step; this needs a job without randomness and
-// without changes at given times, and neither a loader nor a stage that still lives on a lead from
-// the first step. The reported step is the mean of all stages. Stages of a schedule that never
-// drains run without common step ends, and their period is 1.
+// earlier when three periods in a row agree, step by step. It does so only if nothing is random,
+// nothing changes at a given time, and no host, loader or stage still lives on a lead from the
+// first step. The reported step is the mean of all stages. Stages of a schedule that never drains
+// run without common step ends, and their period is 1.
 void run_steps(TrainingWorld& world, int period,
                const std::function<Program(std::size_t stage, int step)>& one_step,
                StrategyResult& result);

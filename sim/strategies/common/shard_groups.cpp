@@ -11,6 +11,7 @@ namespace lockstep {
 
 ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   const int node = job.machine.gpus_per_node, copies = job.mesh.copies();
+  // Throws the error about `field`.
   const auto refuse = [&](const std::string& message) {
     Diagnostic diagnostic;
     diagnostic.field = field;
@@ -46,6 +47,7 @@ Communicator& expert_shards_of(TrainingContext& context) {
   return context.stage.communicator("expert shards", expert_gradient_ranks(context.job.mesh));
 }
 
+// axes_of()[0] are the shard groups, axes_of()[1] the replica groups.
 Communicator& shards_of(TrainingContext& context, const ShardGroups& groups) {
   const Mesh& mesh = context.job.mesh;
   return context.stage.communicator(
@@ -57,6 +59,7 @@ Communicator& replicas_of(TrainingContext& context, const ShardGroups& groups) {
   return context.stage.communicator("replicas", axes_of(context.job.mesh, groups)[1]);
 }
 
+// Ranks of a shard group are `tensor` apart; ranks of a replica group are one shard group apart.
 std::vector<RankGroups> axes_of(const Mesh& mesh, const ShardGroups& groups) {
   if (!groups.hybrid()) return {};
   return {strided_ranks(mesh, groups.ranks, mesh.tensor),

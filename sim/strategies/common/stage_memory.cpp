@@ -24,6 +24,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   const std::vector<RankProgram> programs = with_messages(
       pipeline.schedule, shape, programs_of(pipeline.schedule, shape), pipeline.keep_outputs);
   std::vector<StageMemory> stages;
+  // A rank's parts are joined to one step; its program refers to them as chunks.
   for (int rank = 0; rank < shape.stages; ++rank) {
     std::vector<int> numbers;
     for (int part = 0; part < shape.parts(); ++part) {
@@ -35,6 +36,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
     stage.program = programs[static_cast<std::size_t>(rank)];
     stage.holding.keep_outputs = pipeline.keep_outputs;
     stage.holding.return_outputs = pipeline.return_outputs;
+    // Micro-batches of the whole step that the shorter program leaves out still hold some tensors.
     stage.holding.further_micro_batches = std::max(0, whole.micro_batches - shape.micro_batches);
     stage.stashed_weights = stashed_weights(pipeline.schedule, whole, rank);
     stage.job = job;
@@ -44,6 +46,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   return stages;
 }
 
+// One communicator for each axis with more than one rank.
 double mesh_communicator_bytes(const Job& job) {
   const Mesh& mesh = job.mesh;
   double bytes = 0;

@@ -34,6 +34,8 @@ std::vector<double> messages_of(const Job& job, std::size_t part) {
 std::map<std::pair<std::size_t, std::size_t>, double> shared_gradients(const Job& job) {
   std::map<std::pair<std::size_t, std::size_t>, double> shared;
   if (!job.parts) return shared;
+  // The first part that has a parameter owns it; each further part shares its gradient with the
+  // owner.
   std::map<std::string, std::size_t> owner;
   for (std::size_t part = 0; part < job.parts->size(); ++part) {
     for (const Layer& layer : (*job.parts)[part].step.layers) {
@@ -53,6 +55,7 @@ std::map<std::pair<std::size_t, std::size_t>, double> shared_gradients(const Job
 StageTransfers::StageTransfers(TrainingWorld& world, StageRanks& stage, const Edges& edges)
     : world_(world), stage_(stage), edges_(edges), shape_(pipeline_shape(world.job)) {}
 
+// The part of the model that is this stage's chunk.
 int StageTransfers::part_of(const Action& action) const {
   return part_at(world_.job.parallel.pipeline.schedule, shape_, {stage_.stage, action.chunk});
 }
@@ -91,6 +94,8 @@ Program StageTransfers::wait(const Event& event) {
   }
 }
 
+// A receive or send is posted, and its arrival is kept under its key; `..._sent` waits until the
+// message of the corresponding send has arrived.
 Program StageTransfers::play(const Action& message) {
   const Key key{message.deed, message.chunk, message.micro};
   switch (message.deed) {
@@ -162,6 +167,8 @@ Program StageTransfers::meet() {
   co_return;
 }
 
+// Three kinds of edges: activations and gradients between consecutive parts; a number between
+// consecutive stages; gradients of parameters that two stages hold (tied embeddings).
 JobTransfers::JobTransfers(TrainingWorld& world) {
   const Job& job = world.job;
   for (StageRanks& stage : world.stages) stages_.emplace_back(world, stage, edges_);

@@ -42,11 +42,13 @@ DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {
 bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, int step) {
   const int stretch = step / periods.lasts, place = step % periods.lasts;
   const double chance = static_cast<double>(periods.lasts) / periods.every;
+  // Whether the drawn begin of a stretch's period lies before its step `limit`.
   const auto begins_before = [&](int stretch_number, int limit) {
     if (stretch_number < 0) return false;
     const double where = uniform_draw(key_of(seed, rank, stretch_number, slow_period_begin_event));
     return where * periods.lasts < limit;
   };
+  // Whether a period begins in the stretch.
   const auto has_one = [&](int stretch_number) {
     return stretch_number >= 0 &&
            uniform_draw(key_of(seed, rank, stretch_number, slow_period_event)) < chance;
@@ -95,6 +97,7 @@ double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank
   return factor;
 }
 
+// A micro-batch is late with the chance 1 / every.
 double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int batch) {
   const bool late = uniform_draw(key_of(seed, rank, batch, hiccup_event)) * hiccups.every < 1;
   return late ? hiccups.seconds : 0;
@@ -103,6 +106,7 @@ double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int ba
 // The slowest of the slow links at this place, less the shares of all neighbors that send.
 double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkClass link, int place,
                   const LinkMoment& moment) {
+  // Whether the node's link of this class is at this place.
   const auto here = [&](int node) { return place_of(fabric, link, node) == place; };
   double speed = 1;
   for (const SlowLink& slow : stragglers.slow_links) {
@@ -142,6 +146,7 @@ std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour) {
   return Bursts{*spec.lasts, *spec.every, job.simulation.seed, static_cast<int>(neighbour)};
 }
 
+// Pause, burst, pause, burst, and so on, from time 0.
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change) {
   double time = 0;
   for (int burst = 0;; ++burst) {
@@ -204,6 +209,8 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     kinds[rank % columns].emplace_back(fixed[rank],
                                        job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
   }
+  // Kinds are numbered in their order, so that classes and lanes do not depend on the order of
+  // ranks.
   for (const Kind& kind : kinds) number_of_kind.try_emplace(kind);
   int count = 0;
   for (auto& [kind, number] : number_of_kind) number = count++;

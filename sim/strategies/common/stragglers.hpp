@@ -25,7 +25,7 @@ inline constexpr double usual_spread = 0.025;
 bool any(const Stragglers& stragglers);
 // Whether any draw differs from step to step. Each rank then needs a lane of its own.
 bool random(const Stragglers& stragglers);
-// Whether any neighbour sends in bursts, which are drawn.
+// Whether any neighbor sends in bursts, which are drawn.
 bool has_bursts(const Stragglers& stragglers);
 // Whether a link's rate changes during the run: bursts, or links that become slow.
 bool changes(const Stragglers& stragglers);

@@ -50,9 +50,11 @@ struct Passes {
 // Consecutive layers with common hooks. -1 = the unit lacks these hooks. If several units begin at
 // a layer, the first of the list is the outermost module.
 struct HookedUnit {
-  // Layers of the unit's module: pre_forward and pre_backward before them, post_forward after them.
+  // Layers of the unit's module: pre_forward comes before the forward of layer `first`,
+  // post_forward after the forward of layer `last`, pre_backward before the backward of layer
+  // `last`.
   int first = -1, last = -1;
-  // Layer whose backward completes the unit's gradients: post_backward after it.
+  // post_backward comes after the backward of this layer, which completes the unit's gradients.
   int completed_by = -1;
 };
 // By layer, the units whose hooks are called before or after it, in order.
@@ -73,14 +75,16 @@ struct MicroBatch {
 };
 
 // The actions of a strategy around the layers of one part of the model. Hooks issue work through
-// the TrainingContext that made them, in the order of the host thread. Hooks with an empty default
-// are optional. A hook that returns a Program may block the host. `int` parameters are units.
+// the TrainingContext for which they were made, in the order of the host thread. Hooks with an
+// empty default are optional. A hook that returns a Program may block the host. Parameters of type
+// int are units, except in after_update().
 class TrainingHooks {
  public:
   virtual ~TrainingHooks() = default;
-  // The update at the end of each step. The reference must stay valid.
+  // The update at the end of each step. The reference must be valid as long as the hooks live.
   virtual const UpdateWork& update() const = 0;
-  // The passes of this micro-batch. The reference must stay valid, and the passes must not change.
+  // The passes of this micro-batch. The reference must be valid as long as the hooks live, and the
+  // passes must not change.
   virtual const Passes& passes(const MicroBatch& batch) const = 0;
   // Whether only the exchanges of the layers are sent during the micro-batch.
   virtual bool is_quiet(const MicroBatch&) const { return false; }
@@ -102,7 +106,7 @@ class TrainingHooks {
   // lets the compute stream wait for it. The number is the norm of the gradients, or a flag that
   // says whether any gradient is infinite.
   virtual void reduce_scalar() {}
-  // The update of step `int` has been issued.
+  // The update of this optimizer step has been issued; steps count from 0.
   virtual Program after_update(int) { co_return; }
 };
 
@@ -118,8 +122,8 @@ struct Apart {
   // Awaited at the end of a rank's step, before the rank begins its next one.
   std::function<Program(int rank, int step)> after_step;
 };
-// Simulates such ranks: each one is a stage of the world that `make` gets, and steps are counted by
-// run_apart(). `name`: of the rank group, for an observer.
+// Simulates ranks that keep no common step. Each rank is a stage of the world that `make` gets, and
+// run_apart() counts the steps. `name`: of the rank group, for an observer.
 StrategyResult train_apart(const Job& job, const std::string& name,
                            const std::function<Apart(TrainingWorld&)>& make);
 

@@ -12,6 +12,7 @@ namespace lockstep {
 
 namespace {
 
+// Prices and passes of one part of the model.
 class Planner {
  public:
   Planner(TrainingContext& context, const Replica& replica, const DdpOptions& options)
@@ -33,6 +34,7 @@ class Planner {
   // full.
   DdpSchedule schedule(const std::vector<Bucket>& buckets) const {
     DdpSchedule result;
+    // Transfers carry the bucket's number for an observer.
     for (const Bucket& bucket : buckets) {
       result.buckets.push_back(planned(bucket));
       for (HookStep& part : result.buckets.back().hook.steps) {
@@ -209,6 +211,7 @@ bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
   return job.framework == FrameworkKind::megatron && !options.overlap;
 }
 
+// One bucket that no model fills, and gradients that lie in it.
 DdpOptions options_for(const Job& job, DdpOptions options) {
   if (!keeps_one_buffer(job, options)) return options;
   constexpr double all = 1e18;
@@ -226,6 +229,7 @@ std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& option
   return gradient_tensors(*job.step, ddp_gradient_bytes(options, job.step->precision));
 }
 
+// Horovod fuses by readiness in every step, so its first step is not special.
 BucketPlan ddp_buckets(const Job& job, const DdpOptions& options) {
   const std::vector<GradientTensor> tensors = ddp_tensors(job, options);
   const auto* horovod = std::get_if<HorovodFusion>(&options.fusion);

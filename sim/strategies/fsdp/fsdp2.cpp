@@ -39,8 +39,8 @@ void Fsdp2Hooks::post_forward(int unit) {
 
 Program Fsdp2Hooks::pre_backward(int unit) {
   ranks_.host(plan_.hook_seconds);
-  gate_ =
-      last_copied_out_;  // the output of forward's last all-gather is free after its copy-out [49]
+  // The output of forward's last all-gather is free after its copy-out [49].
+  gate_ = last_copied_out_;
   prepare(order_.pre_backward(unit));
   co_return;
 }

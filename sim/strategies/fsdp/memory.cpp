@@ -40,6 +40,7 @@ OffloadedMemory fsdp_offloaded_memory(const Job& job, const FsdpLayout& layout) 
   OffloadedMemory memory;
   const FsdpOptions& options = layout.options;
   if (!layout.updates_on_host(job)) return memory;
+  // DeepSpeed's offload is priced by common/offload.hpp, PyTorch's cpu_offload below.
   if (!options.cpu_offload) {
     return offloaded_memory(job, options.offload,
                             layout.optimizer_elements() * options.offloaded_share());
@@ -64,6 +65,7 @@ StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
   if (layout.options.offloaded_share() < 1) {
     optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
+  // Buffers of all communicators of the rank.
   double communication = mesh_communicator_bytes(job);
   if (layout.sharded()) communication += communicator_bytes(job.machine, layout.groups.shard);
   if (job.mesh.expert > 1) {

@@ -4,8 +4,8 @@
 // circle of waiting ranks arises (section 4.2 of the paper). Gradients wait for nothing: a rank
 // whose average is still under way asks after a later step.
 //
-//   rank 0 (even)  | step | asks rank 1, waits for its turn | exchange | average at the next gradients
-//   rank 1 (odd)   | step | exchange with another rank      | exchange | average at the next gradients
+//   rank 0 (even)  | step | asks rank 1, waits its turn | exchange | average at the next gradients
+//   rank 1 (odd)   | step | exchange with another rank  | exchange | average at the next gradients
 #include "strategies/gossip/pairs.hpp"
 
 #include <deque>
@@ -40,11 +40,10 @@ struct GossipRank {
   Bell free, arrived;  // an odd rank has answered; an even rank's average has arrived
   // An exchange is under way: of an odd rank that answers, of an even rank that has asked.
   bool answers = false, asks = false;
-  double began = 0,
-         ended = 0;       // seconds of simulated time of the latest exchange that it asked for
-  int next = 0;           // first step after which it may ask for another average
-  int open = 0;           // arrived averages whose arithmetic its device has yet to do
-  std::int64_t read = 0;  // number of averages in the run before its step in progress
+  double began = 0, ended = 0;  // simulated time of the latest exchange that it asked for
+  int next = 0;                 // first step after which it may ask for another average
+  int open = 0;                 // arrived averages whose arithmetic its device has yet to do
+  std::int64_t read = 0;        // number of averages in the run before its step in progress
 };
 
 // All ranks of a run, and the links between them.

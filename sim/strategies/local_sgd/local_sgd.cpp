@@ -21,6 +21,7 @@ namespace {
 // Shape.cu).
 constexpr int tensors_per_kernel = 128;
 
+// The trainable tensors, which are averaged.
 std::vector<GradientTensor> tensors_of(const Job& job) {
   return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
 }
@@ -38,6 +39,7 @@ class Averager final : public TrainingHooks {
         communicator_(context.stage.communicator("averaging", gradient_ranks(context.job.mesh))) {
     const Job& job = context.job;
     if (job.mesh.copies() == 1) return;
+    // Kernels and host time of one exchange, in PyTorch's order.
     const int tensors = std::max(1, static_cast<int>(replica_.tensors.size()) / options.fragments);
     const int kernels = (tensors + tensors_per_kernel - 1) / tensors_per_kernel;
     flatten_ = job.costs->stream(2 * exchanged, kernels);
@@ -119,6 +121,7 @@ double LocalSgd::flat_bytes(const Job& job) const {
   return elements * (parameter_bytes(job.step->precision) + (options_.average_state ? state : 0.0));
 }
 
+// The program repeats after each exchange, so a period is the number of steps between exchanges.
 StrategyResult LocalSgd::simulate(const Job& job) const {
   TrainingWorld world(job, "local_sgd", choose_engine(job, false, 0, false));
   const auto averager = [&](TrainingContext& context) {
@@ -133,6 +136,7 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   return result;
 }
 
+// A replica with the flat tensor of an exchange after the update.
 std::vector<MemoryUse> LocalSgd::stage_memory(const Job& job, const MemoryQuery& query) const {
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);

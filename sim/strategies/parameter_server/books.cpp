@@ -149,6 +149,7 @@ Books::Snapshot Books::snapshot() {
   return s;
 }
 
+// The first step never counts: kRepeats steps after it must agree in length and in each part.
 bool Books::repeats() const {
   const std::vector<double>& ends = trace_.step_ends;
   if (ends.size() < kRepeats + 1) return false;
@@ -183,6 +184,7 @@ PsTrace Books::trace(const RuleChanges& changes) {
   const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
   add(trace_.split, end.sum, 1 / (steps * ranks_));
   add(trace_.split, base_.sum, -1 / (steps * ranks_));
+  // `busiest`: seconds in which the busiest worker pushes, and pulls.
   std::array<double, 2> busiest{};
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Snapshot::Worker &to = end.workers[w], &from = base_.workers[w];

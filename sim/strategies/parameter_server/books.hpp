@@ -1,7 +1,7 @@
 // The books of a run: where the time of workers and servers goes, staleness of updates, ends of
 // steps of all ranks, and whether steps repeat. Workers, servers and the wire report their events
-// here; trace() is read once at the end. All results are differences of the same two snapshots, so
-// that the parts of a step add up to its time exactly. Private to the room.
+// here; trace() is read once at the end. All times are differences between the same two snapshots,
+// so that the parts of a step add up to its time exactly. Private to the room.
 #pragma once
 
 #include <array>
@@ -83,8 +83,8 @@ class Books {
   std::vector<Activity> servers_;
   int ranks_ = 0;                          // of all workers
   std::int64_t completed_ = 0;             // used messages of finished steps, counted by rank
-  std::int64_t pushes_ = 0, dropped_ = 0;  // counted by rank, since base_
-  std::vector<std::int64_t> staleness_;    // histogram: pushes of ranks, by staleness
+  std::int64_t pushes_ = 0, dropped_ = 0;  // counted by rank, after the first step
+  std::vector<std::int64_t> staleness_;    // ranks' pushes after the first step, by staleness
   bool done_ = false;
   Snapshot base_;                // the reported steps begin here
   std::deque<Snapshot> latest_;  // at the ends of the latest steps, which may be the steady state

@@ -214,8 +214,8 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   note_uneven_splitting(options, job.mesh.gpus(), result);
   add_input(job, system);
   describe_links(job, result, system);
-  if (job.simulation
-          .interference) {  // without interference workers and servers compute as if alone
+  // Without interference workers and servers compute as if each were alone.
+  if (job.simulation.interference) {
     system.core_of_server = shared_cores(job, result.places, result.servers);
   }
   fold_workers(job, options, system);

@@ -69,7 +69,7 @@ class Wiring {
         links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
     route_.links.push_back(entry->second);
     if (!fresh) return;
-    // Bursts of neighbours, and links that become slow, change the remaining capacity.
+    // Bursts of neighbors, and links that become slow, change the remaining capacity.
     const LinkMoment worst{std::numeric_limits<double>::infinity(),
                            std::vector<bool>(job_.stragglers.neighbours.size(), true)};
     const double speed = left(kind, place, {});

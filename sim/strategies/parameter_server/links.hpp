@@ -38,7 +38,7 @@ struct PsLink {
   int place = 0;  // number of the node; for an uplink of the leaf switch; for a trunk of the trunk
   double capacity = 0;  // bytes/s in one direction; for host memory in both directions together
   int part_of = -1;     // index of the link on which its traffic is reported; -1 = on itself
-  bool varies = false;  // has less capacity at times: neighbours, links that become slow
+  bool varies = false;  // has less capacity at times: neighbors, links that become slow
 };
 
 // All links and routes before simplification: one way from each rank to each place. PsRoute::links
@@ -71,7 +71,7 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
 // becomes a cap, so no flow slows down another.
 std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system);
 
-// Adds bursts of neighbours and links that become slow to the system, and sets its function
+// Adds bursts of neighbors and links that become slow to the system, and sets its function
 // `capacity`. `links`: the PsLink of each entry of system.links.
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 

@@ -23,7 +23,7 @@ bool pushes_overlap(const Job& job, const ParameterServerOptions& options);
 // Whether each key is a message by itself, instead of one message for all keys of a server.
 bool travel_by_key(const Job& job, const ParameterServerOptions& options);
 
-// Whether a server's seconds for a message were measured, interpolated or modelled.
+// Whether a server's seconds for a message were measured, interpolated or modeled.
 struct ServiceProvenance {
   Provenance sums = Provenance::modelled, update = Provenance::modelled;
 };

@@ -233,7 +233,7 @@ class Strategy;
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
 
 // Refuses options that do not go with `push: parameters`. In all checks below, report(field,
-// problem, remedy) adds one located message, whose text is "FIELD PROBLEM; REMEDY".
+// problem, remedy) adds one located message, whose text is "FIELD: PROBLEM; REMEDY".
 template <class Report>
 void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   if (o.push == PushedValues::gradients) return;

@@ -117,6 +117,8 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
 
 }  // namespace
 
+// Seconds and parts of the trace are per step of the system; dividing them by `batches` gives
+// optimizer steps.
 StrategyResult ParameterServer::simulate(const Job& job) const {
   PsJob ps = build_parameter_server(job, options_);
   const PsSystem& system = ps.system;
@@ -154,6 +156,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
                             static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
+  // Workers that are drawn have unequal numbers of steps by design; only others are reported.
   const bool all_take_part = drawn_workers(options_, job.mesh.gpus()) == job.mesh.gpus();
   if (!in_step && all_take_part) result.worker_steps = worker_steps_of(trace.worker_steps);
   result.phases = !system.later.empty();

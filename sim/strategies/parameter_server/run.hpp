@@ -21,8 +21,8 @@ namespace lockstep {
 // of two workers, over loopback, made an update every 135.7 ms; separate cores for service and
 // compute would have given 113 to 117 ms.
 //
-//   worker  |  compute alone  | lost | lost |      lost = time in which the server had the core
-//   server      |  service alone |missed|          missed = time in which the worker had the core
+//   worker   | compute, as long as alone | lost during it | lost during that | ...
+//   server       | service, as long as alone | missed during it | ...
 class SharedCore {
  public:
   // The worker begins (`on`) or ends computing at `now`.

@@ -99,8 +99,8 @@ void Servers::take(const PsParcel& push) {
   }
 }
 
-// All pushes are settled at the old version, so that each one's staleness is counted before the
-// version advances.
+// Pushes are settled before the version advances: the update itself does not count in their
+// staleness.
 void Servers::update(int m, std::span<const Contribution> pushes) {
   for (const Contribution& push : pushes) settle(m, push, true);
   Shard& shard = shards_[at(m)];

@@ -134,7 +134,7 @@ struct PsWorker {
 // Another job's traffic that comes in bursts. PsSystem::capacity gives the remaining capacity.
 struct PsNeighbour {
   Bursts bursts;
-  std::vector<int> links;  // indices of the links that the neighbour may cross
+  std::vector<int> links;  // indices of the links that the neighbor may cross
 };
 
 // Links that become slow at some time and stay slow. PsSystem::capacity says how slow.
@@ -158,8 +158,8 @@ struct PsSystem {
   std::vector<PsRoute> routes;
   std::vector<PsNeighbour> neighbours;
   std::vector<PsSlowing> slowings;
-  // Bytes/s of a link at `time` while the neighbours marked in `sending` send. Must be set if there
-  // are neighbours or slowings.
+  // Bytes/s of a link at `time` while the neighbors marked in `sending` send. Must be set if there
+  // are neighbors or slowings.
   std::function<double(int link, double time, const std::vector<bool>& sending)> capacity{};
   PsRule rule;                 // in force from the beginning
   std::vector<PsPhase> later;  // rules that replace it, in the order of their beginning
@@ -202,8 +202,8 @@ struct PsTrace {
   std::size_t reported = 0;
   StepSplit split;                 // mean over ranks and steps; the parts add up to the mean step
   std::vector<RankTimes> workers;  // per step of all ranks, in the order of PsSystem::workers
-  std::map<std::int64_t, std::int64_t>
-      staleness;       // staleness -> pushes of ranks, first step left out
+  // Staleness -> number of ranks' pushes with it, after the first step.
+  std::map<std::int64_t, std::int64_t> staleness;
   double dropped = 0;  // share of the pushes that came too late to be used (backup workers)
   int stretches = 0;   // how often a controller made the workers asynchronous; whole run
   double asynchronous_share = 0;  // share of the whole run's time in which they were

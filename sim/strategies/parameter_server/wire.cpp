@@ -38,7 +38,7 @@ Wire::Wire(PsRun& run, Books& books)
   lanes_.resize(system.workers.size() * at(2 * (system.places + system.servers)));
 }
 
-// A pushed message is missing from now until its weights are back.
+// A pushed message counts as missing until its weights are back.
 void Wire::send(PsParcel parcel, bool first) {
   const bool push = parcel.direction == Direction::push;
   if (push) ++missing_with(parcel);

@@ -1,6 +1,6 @@
 // The loop of a worker: compute, push each message when its gradients are ready, wait for the
 // weights, begin the next step. The file ends with run_parameter_server(), which starts the
-// programs of a run: workers, servers, and the neighbours and slowings that change links.
+// programs of a run: workers, servers, and the neighbors and slowings that change links.
 #include <algorithm>
 #include <set>
 
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// All parts of a run. Their order matters: later ones refer to earlier ones.
+// All parts of a run. The order of members matters, because each refers to members before it.
 struct Parts {
   Parts(const PsSystem& system, Executor& executor) : run(system, executor), changes(system) {
     std::set<int> needed;
@@ -143,7 +143,7 @@ void Worker::end_step() {
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
-// Sets each link's capacity to the remainder beside sending neighbours.
+// Sets each link's capacity to the remainder beside sending neighbors.
 void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
   for (const int link : links) {
     run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));

@@ -19,6 +19,7 @@ class Pricing {
   Pricing(TrainingContext& context, const ZeroLayout& layout)
       : job_(context.job), network_(context.network), layout_(layout) {}
 
+  // Reduction, copies between replicas and to the host, and collection of one bucket.
   ZeroBucket bucket(const Bucket& bucket) const {
     const ShardGroups& groups = layout_.groups_of(bucket);
     ZeroBucket priced;
@@ -55,7 +56,7 @@ class Pricing {
   }
 
   // The update of the rank with the most elements. After an all-reduce every rank has all
-  // gradients, so clipping reads all of them.
+  // gradients, so clipping reads every gradient.
   UpdateWork update() const {
     const TensorShare shard = layout_.updated();
     TensorShare all{0, static_cast<int>(layout_.tensors.size())};

@@ -138,6 +138,7 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 
 }  // namespace
 
+// Hybrid groups are axes of the world: ranks share a lane only if both kinds of groups are alike.
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
   TrainingWorld world(job, "zero", engine_for(job, layout), axes_of(job.mesh, layout.groups));
@@ -188,6 +189,8 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
       gradients += bucket.bytes;
       largest = std::max(largest, bucket.bytes);
     }
+    // With a reduce-scatter the gradients live in the buckets; with an all-reduce the buckets are
+    // DDP's.
     if (layout.scatters()) {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
@@ -210,6 +213,7 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
 
 }  // namespace
 
+// With offload the host's memory is added for each stage.
 std::vector<MemoryUse> Zero::stage_memory(const Job& job, const MemoryQuery& query) const {
   return memory_of_stages(job, [&](const StageMemory& stage) {
     const MemoryPlan plan = memory_plan(stage.job, options_);
@@ -233,6 +237,7 @@ nlohmann::ordered_json Zero::communication(const Job& job) const {
   return j;
 }
 
+// `still`: no gradient moves, because there is one rank and no offload.
 std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   IdleOptions idle;
   const ZeroOptions usual, &o = options_;
@@ -259,6 +264,8 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   return idle.take();
 }
 
+// The replay can delay whole updates only: with a fraction below 1 the device's part is not
+// delayed.
 void Zero::describe_updates(const Job& job, UpdateSchedule& schedule) const {
   if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {
     delay_updates(schedule);

@@ -1,6 +1,6 @@
 // n-softsync (Zhang et al. 2016; fact 84): an update from every floor(ranks / n) pushes. A worker
-// pulls directly after its push, before the update that contains the push, and waits for no other
-// worker.
+// pulls directly after its push, even if the update that contains the push is still to come, and
+// waits for no other worker.
 #include <algorithm>
 
 #include "strategies/parameter_server/rules/rule.hpp"
