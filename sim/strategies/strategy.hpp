@@ -122,7 +122,8 @@ struct StrategyResult {
 // The place where parameters are updated.
 enum class Updater { device, own_host, servers_host };
 
-// The memory of the stage that needs most device memory. REQUIRES: there is a stage.
+// The memory of the stage that needs most device memory.
+// REQUIRES: there is a stage.
 MemoryUse fullest(const std::vector<MemoryUse>& stages);
 
 // A strategy with its options. Objects are immutable; all knowledge about a job comes with the

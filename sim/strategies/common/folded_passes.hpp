@@ -24,8 +24,8 @@ class FoldedPasses {
   explicit FoldedPasses(TrainingContext& context) : context_(context) {}
 
   // The items of a pass, folded at the first call. The exchange before a run stays by itself, so
-  // that the lanes of a group begin the run together. REQUIRES: `pass` keeps its address and
-  // content as long as this object lives.
+  // that the lanes of a group begin the run together.
+  // REQUIRES: `pass` keeps its address and content as long as this object lives.
   const std::vector<Item>& of(const std::vector<PassItem>& pass);
   // Adds the transfers of a run to the context's provenance.
   void tally(const ExchangedWork& work);

@@ -2,9 +2,9 @@
 // for all ranks of a class. The classes are the coarsest partition of the ranks in which all ranks
 // of a class see the same classes in their groups. RankSpeeds uses it (stragglers.hpp).
 //
-// Example: 4,096 ranks in groups of 8, and groups across of equal places; one rank is slow.
-// Classes: the slow rank; its 7 neighbors; the 511 ranks at the same place in other groups; all
-// others.
+// Example: 4,096 ranks in groups of 8; further groups join the ranks at the same place of all
+// groups; one rank is slow. Classes: the slow rank; its 7 neighbors; the 511 ranks at the same
+// place of the other groups; all other ranks.
 #pragma once
 
 #include <span>
@@ -24,7 +24,8 @@ std::vector<int> lane_classes(const std::vector<int>& kind_of_rank,
                               std::span<const RankGroups> axes);
 
 // The lanes of every group, once for equal groups, in the form that RankGroup::add_communicator
-// takes. REQUIRES: lane_of_rank is a result of lane_classes() with this axis, or one lane per rank.
+// takes.
+// REQUIRES: lane_of_rank is a result of lane_classes() with this axis, or one lane per rank.
 std::vector<std::vector<int>> lanes_of(const RankGroups& groups,
                                        const std::vector<int>& lane_of_rank);
 

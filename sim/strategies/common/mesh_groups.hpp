@@ -3,8 +3,9 @@
 // communicators. Strategies use it for every communicator. Ranks are counted within a stage: tensor
 // ranks are neighbors, then come context and data ranks.
 //
-// Example: 8 GPUs of a stage, tensor 2, context 1, data 4. Tensor groups are {0 1} {2 3} {4 5} {6
-// 7} (2 ranks, stride 1); gradient groups are {0 2 4 6} {1 3 5 7} (4 ranks, stride 2).
+// Example: 8 GPUs of a stage, tensor 2, context 1, data 4.
+//   tensor groups    {0 1} {2 3} {4 5} {6 7}   2 ranks, stride 1
+//   gradient groups  {0 2 4 6} {1 3 5 7}       4 ranks, stride 2
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Skips the simulation of micro-batches that repeat. All micro-batches between the first and the
 // last of a step run the same program. Once three in a row agree in every lane and every part, the
-// remaining ones are counted instead of simulated; only the last is simulated again. Used by the
+// following ones are counted instead of simulated, up to the last, which is simulated. Used by the
 // training loop.
 #pragma once
 

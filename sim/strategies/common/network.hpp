@@ -34,11 +34,13 @@ class JobNetwork {
       : world_(world), job_(job), sending_(job.stragglers.neighbours.size(), false) {}
 
   // Prices a collective of a group, while all such groups of the job communicate. `bytes` as in
-  // collective_cost(). REQUIRES: World::run() has not begun, because links are made at their first
-  // use. Collectives of one CommGroup must go to one communicator: they never meet each other.
+  // collective_cost().
+  // REQUIRES: World::run() has not begun, because links are made at their first use. Collectives of
+  // one CommGroup must go to one communicator: they never meet each other.
   PricedTransfer collective(const CommGroup& group, Collective kind, double bytes);
   // Prices a copy of `bytes` between each GPU and pinned memory of its host; all GPUs of the job
-  // copy at once on links of their own. REQUIRES: as above.
+  // copy at once on links of their own.
+  // REQUIRES: as above.
   PricedTransfer host_device_copy(double bytes);
   // `count` equal links of a place (the number of a node; for uplinks of a leaf switch), each with
   // `bytes_per_second`. Slow links and neighbors reduce the rate by their share at this place.

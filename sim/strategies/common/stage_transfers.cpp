@@ -1,6 +1,6 @@
 // Sends and receives around the actions of a pipeline's schedule. Messages go over channels
-// (engine/channel.hpp): one that is posted on both sides starts, and the compute stream waits for a
-// received message before the action that needs it.
+// (engine/channel.hpp). A message starts when both sides have posted it, and the compute stream
+// waits for a received message before the action that needs it.
 #include "strategies/common/stage_transfers.hpp"
 
 #include <fmt/format.h>

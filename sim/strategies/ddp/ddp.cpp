@@ -81,8 +81,8 @@ class Reducer final : public TrainingHooks {
     co_return;
   }
 
-  // Its backward needs two sums over all ranks. A checkpointed batch norm first repeats its
-  // forward.
+  // The backward of a batch norm over all ranks needs two sums over all ranks. A checkpointed one
+  // first repeats its forward.
   Program pre_backward(int unit) override {
     const SharedStatistics& shared = statistics_of(unit);
     if (shared.again) gather_statistics(shared);

@@ -1,7 +1,7 @@
 // Describes DDP's updates for the accuracy replay, which trains with real gradients
-// (calibrate/convergence/compression.hpp): the compression of gradients, and the versions that
-// stages of a pipeline without drain read (PipeDream). The form is UpdateSchedule of
-// results/schedule.hpp.
+// (calibrate/convergence/compression.hpp): the compression of gradients, and the versions of the
+// parameters that stages of a pipeline that never drains have read (PipeDream). The form is
+// UpdateSchedule of results/schedule.hpp.
 #include "results/schedule.hpp"
 #include "strategies/ddp/ddp.hpp"
 #include "strategies/ddp/plan.hpp"

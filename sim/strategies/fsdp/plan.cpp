@@ -17,15 +17,15 @@ namespace {
 
 // Host time of FSDP's Python around a unit, in dispatches of one backward operator. The figures
 // were derived for a host with dispatches of host_dispatch seconds; in this unit they follow the
-// speed of the simulated host. Modeled defaults: - a hook (pre/post forward, pre/post backward):
-// 200 us. With a profiler attached, which about
-//   doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms for all of
-//   the post-backward one (pytorch issue 102434), another 1.04 ms for pre-backward (pytorch PR
-//   98250).
-// - views of one parameter: with use_orig_params also 6.8 us for the sharded one and 2.7 us to look
-//   for writes (400 parameters, pytorch PR 96958).
-// - FSDP2 registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for a
-//   pre-forward hook (pytorch issue 173680).
+// speed of the simulated host. Modeled defaults:
+//   a hook    200 us, before and after forward and backward. With a profiler attached, which about
+//             doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms
+//             for all of the post-backward hook (pytorch issue 102434), another trace 1.04 ms for
+//             pre-backward (pytorch PR 98250).
+//   a view    of one parameter: with use_orig_params also 6.8 us for the sharded view and 2.7 us to
+//             look for writes (400 parameters, pytorch PR 96958).
+//   FSDP2     registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for
+//             a pre-forward hook (pytorch issue 173680).
 constexpr double dispatches_per_second = 1 / host_dispatch;
 constexpr double hook_dispatches = 200e-6 * dispatches_per_second;
 constexpr double sharded_view_dispatches = 6.8e-6 * dispatches_per_second;

@@ -203,11 +203,11 @@ void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
     tape_.free(std::exchange(output, cast));
   }
   if (!pieces) return keep_shard_gradient(unit, {output});
-  // The shard of the pieces' gradients. Without shards from earlier micro-batches it stays.
-  // Otherwise it is added to them, and its memory is freed, with one exception: unsharded gradients
-  // of the unit that earlier micro-batches left are reduced with it, and their shards are views
-  // that keep all of the output alive. Weights' gradients from an action of their own leave none,
-  // because that action knows the stage's registered parameters only, which are shards once the
+  // The shard of the pieces' gradients stays if earlier micro-batches have left no such shard.
+  // Otherwise it is added to theirs and freed, with one exception. The unit may have unsharded
+  // gradients from earlier micro-batches; these are reduced with it, and their shards are views
+  // that keep all of the output alive. An action for weights' gradients alone leaves no such
+  // gradients, because it knows the stage's registered parameters only, which are shards once the
   // head has been resharded.
   if (layout_.options.offloaded_share() > 0) {
     tape_.free(output);

@@ -29,9 +29,9 @@ struct PsJob {
 // Throws ConfigError if the options do not fit the job's ranks or platform.
 PsJob build_parameter_server(const Job& job, const ParameterServerOptions& options);
 
-// --- workers.cpp, for build_parameter_server() alone.
-// Adds the compute of one step in segments, and sets the segment at which each message is ready and
-// the segment that needs its weights. REQUIRES: system.messages is complete.
+// --- workers.cpp, for build_parameter_server() alone. Adds the compute of one step in segments,
+// and sets the segment at which each message is ready and the segment that needs its weights.
+// REQUIRES: system.messages is complete.
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
                   PsSystem& system);
 // Replaces the workers, one for each rank so far, by one worker for all equal ranks, if ranks move

@@ -49,7 +49,8 @@ struct KeyLayout {
 // The share of the bytes for each of k machines without GPUs beside n machines with GPUs, all with
 // equal links: 2 (n - 1) / (n^2 + k n - 2 k), for k <= n (BytePS; fact H127). With these shares the
 // exchange is fastest: all links are busy for 2 n (n - 1) / (n^2 + k n - 2 k) times the transfer
-// time of one model. REQUIRES: 1 <= gpu_machines, cpu_machines <= gpu_machines.
+// time of one model.
+// REQUIRES: 1 <= gpu_machines, cpu_machines <= gpu_machines.
 double share_of_cpu_machine(int gpu_machines, int cpu_machines);
 
 // All keys in definition order. Together they hold every trainable element exactly once.

@@ -37,8 +37,8 @@ int ranks_that_reduce(const Job& job, const ParameterServerOptions& options);
 inline bool workers_update(const ParameterServerOptions& options) {
   return options.update == UpdatePlace::workers;
 }
-// Sets place, bytes and server seconds of a message. REQUIRES: its server, elements, tensors and
-// pieces are set. Throws as ranks_that_reduce() does.
+// Sets place, bytes and server seconds of a message. Throws as ranks_that_reduce() does.
+// REQUIRES: its server, elements, tensors and pieces are set.
 ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
                         const std::vector<ServerPlace>& places, PsMessage& message);
 

@@ -206,8 +206,9 @@ int ParameterServer::state_nodes(const Job& job) const {
   return static_cast<int>(nodes.size());
 }
 
-// A synchronous update waits for all workers. Updates under a switch and under a controller do so
-// for a part of the run, and so do updates under a bound of 0.
+// A synchronous update waits for all workers, so the loss of one stops the others. This holds under
+// sync without backup workers, under a bound of 0, which is sync, and under a switch or a
+// controller, which are synchronous for a part of the run.
 bool ParameterServer::outlives_workers() const {
   const ParameterServerOptions& o = options_;
   const bool sync = o.consistency == Consistency::sync && o.backup_workers == 0;

@@ -20,7 +20,7 @@ namespace lockstep {
 // same layout.
 struct ZeroLayout {
   ZeroOptions options;
-  ShardGroups groups, expert_groups;    // for experts and for all other parameters
+  ShardGroups groups, expert_groups;    // of all parameters except experts; of experts
   int gradient_bytes = 4;               // of one element
   std::vector<GradientTensor> tensors;  // all gradients, in definition order
   std::vector<Bucket> buckets;          // in the order of backward; empty if no gradient moves
