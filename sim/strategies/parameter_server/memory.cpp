@@ -32,7 +32,7 @@ MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& opti
         static_cast<double>(job.step->parameter_count) * gradient_bytes(job.step->precision);
   }
   if (job.machine.device.architecture == Architecture::cpu) {
-    // The one message into which a worker on a CPU puts its gradients (build.cpp).
+    // The one message into which a worker on a CPU copies its gradients (workers.cpp).
     plan.replicated.hook_state_bytes +=
         static_cast<double>(job.step->parameter_count) * gradient_bytes(job.step->precision);
   }
