@@ -273,6 +273,10 @@ void check_participants(Report report, const ParameterServerOptions& o) {
     report("participants", "leave out some GPUs of a node that pushes one sum",
            "local_reduction: false");
   }
+  if (o.pull_overlap) {
+    report("participants", "wait for their round before they compute any layer",
+           "pull_overlap: false");
+  }
 }
 
 // Refuses all other combinations that contradict each other.
