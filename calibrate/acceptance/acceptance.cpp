@@ -1,3 +1,6 @@
+// Carries out `lockstep acceptance`: opens the folder of results, runs the units that are left
+// within the budget of time, predicts the real runs and writes the report. Every result is on disk
+// as soon as it is known, so a call that is cut off loses one unit at most.
 #include "acceptance/acceptance.hpp"
 
 #include <fmt/format.h>

@@ -21,8 +21,8 @@ struct AcceptanceOptions {
   std::string folder;                                   // of all results
   std::vector<std::string> stages, models, precisions;  // empty = all
   bool quick = false;
-  bool again = false;     // drop earlier results of what is chosen
-  bool list = false;      // only say what would run
+  bool again = false;     // drop earlier results of the chosen units
+  bool list = false;      // only list the units that would run
   bool json = false;      // the figures instead of the report
   double time_limit = 0;  // seconds until everything must be over; 0 = none
   double unit_limit = 0;  // seconds for one unit; 0 = as plan.cpp has it

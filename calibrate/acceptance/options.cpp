@@ -1,3 +1,5 @@
+// Declares the options of `lockstep acceptance`, and turns their texts into values. Units and
+// bounds are checked here; words that name no unit are checked when the plan is made (plan.cpp).
 #include "acceptance/options.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Makes the plan of an acceptance: the device's probes, then for each model its calibration with
+// the real runs that test it. Durations are estimated from modeled steps of each unit's model,
+// precision and batch (closed_loop/estimate.hpp).
 #include "acceptance/plan.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +85,7 @@ std::map<Shape, double> modelled_steps(const std::vector<Unit>& units, bool on_g
   }
   const std::vector<Outcome> outcomes = simulate_each(points);
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (outcomes[i].failure) continue;  // what it takes is seen when it is trained
+    if (outcomes[i].failure) continue;  // the real training will show its duration
     steps[shapes[i]] = mean(outcomes[i].result.step_seconds);
   }
   return steps;

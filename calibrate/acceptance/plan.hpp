@@ -23,7 +23,7 @@ struct AcceptanceScope {
   std::int64_t rank_batch = 0;
   double layers_seconds = 0;  // for the layers of one batch
   std::string curve_sizes;    // of collectives, on a CPU
-  double curve_seconds = 0;   // for each of them
+  double curve_seconds = 0;   // for each collective
   double unit_limit = 0;
 };
 AcceptanceScope scope_of(const AcceptanceOptions& options);
@@ -58,7 +58,7 @@ std::vector<Unit> chosen_units(const AcceptanceOptions& options, const Acceptanc
 // The training of a unit, at one of its batches.
 Training training_of(const Unit& unit, std::int64_t batch);
 
-// Seconds of each unit, from modelled steps; on a GPU, an H100's.
+// Seconds of each unit, from modeled steps; on a GPU, an H100's.
 std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu);
 

@@ -1,3 +1,6 @@
+// Predicts the real runs of an acceptance from the folder's own profile, as a user would: it writes
+// a platform file and a scenario per run, and reads and runs these. So the folder can be moved, and
+// each prediction can be repeated by hand.
 #include "acceptance/predictions.hpp"
 
 #include <fmt/format.h>

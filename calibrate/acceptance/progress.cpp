@@ -1,3 +1,5 @@
+// Reads and writes progress.yaml, and locates the files of a folder of results. A real run whose
+// record cannot be read counts as not done, since a copied folder may have been cut off.
 #include "acceptance/progress.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Writes the report of an acceptance as Markdown and as JSON. Errors are modeled over measured
+// minus one; a bar judges the median of the absolute errors over the runs that were not calibrated.
 #include "acceptance/report.hpp"
 
 #include <fmt/format.h>

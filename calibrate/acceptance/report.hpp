@@ -13,13 +13,13 @@
 namespace lockstep {
 
 struct Findings {
-  std::vector<Unit> plan;  // all of it, chosen or not
+  std::vector<Unit> plan;  // the whole plan, chosen or not
   bool on_gpu = false;
   Progress progress;
   std::map<std::string, RealRun> real;  // by unit
   Predictions predicted;
   Profile profile;                          // without a device: none was written
-  std::map<std::string, std::string> logs;  // of what failed: its last line
+  std::map<std::string, std::string> logs;  // last line of each failed unit's log
 };
 
 std::string acceptance_report(const Findings& findings);  // Markdown

@@ -1,3 +1,6 @@
+// Runs units as processes of the measuring programs (`lockstep-calibrate`,
+// `lockstep-calibrate-cuda`), each with a limit of time and a log of its own. A unit that the end
+// of the time cuts off is noted as such and runs in a later call.
 #include "acceptance/units.hpp"
 
 #include <fmt/format.h>

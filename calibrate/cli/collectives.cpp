@@ -106,7 +106,7 @@ std::string save(const CollectiveReport& report, const CollectivesText& options,
 
 int run(const CollectivesText& options) {
   const double rate = network_rate(options.network);
-  parse_sizes(options.sizes);  // say what is wrong before anything starts
+  parse_sizes(options.sizes);  // reports errors before anything starts
   parse_collectives(options.collectives);
   check_backend(options.backend);
   if (!(options.seconds >= 0)) throw file_error("", "--seconds", "is no time", "for example 8");

@@ -1,4 +1,5 @@
-// One rank of `lockstep-calibrate collectives`.
+// One rank of `lockstep-calibrate collectives`. Ranks meet in a process group over Gloo and measure
+// together; rank 0 appends each point to the result file, from which the parent makes the report.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -33,7 +34,7 @@ int collectives_worker(const Words& arguments) {
   if (group.rank() == 0) results.open(arguments.at(4));
   probe_collectives(group, plan, [&](const CollectivePoint& point) {
     if (group.rank() != 0) return;
-    results << point_json(point).dump() << std::endl;  // at once: Ctrl-C keeps what is there
+    results << point_json(point).dump() << std::endl;  // at once: Ctrl-C keeps earlier points
     if (!results) throw std::runtime_error("cannot write " + arguments.at(4));
   });
   group.barrier();

@@ -1,3 +1,5 @@
+// Declares the options of `calibrate`, `calibrate collectives` and `train` with CLI11. No measuring
+// code is included, so the plain program can print the help of these verbs.
 #include "cli/declarations.hpp"
 
 #include <fmt/format.h>

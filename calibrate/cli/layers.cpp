@@ -35,9 +35,9 @@ struct Answers {
   std::string skipped;
 };
 
-// We send SIGKILL only after a rank has failed. The first rank that dies of it was killed from
-// outside: by the kernel for lack of memory, or by another program. The other batches are worth
-// measuring either way.
+// We send SIGKILL only after a rank has failed. If the first rank to fail was killed, the signal
+// came from outside: from the kernel for lack of memory, or from another program. The other batches
+// are worth measuring either way.
 constexpr int killed = 128 + 9;
 
 Answers measure(LayersJob job) {

@@ -1,3 +1,6 @@
+// Condenses the samples of all ranks to the figures of a profile: medians over the calm samples,
+// spreads between them, and layer times scaled so that their sum is the plain step's time
+// (observers slow a step). Ranks write their samples as JSON (layers_worker.cpp).
 #include "cli/layers_digest.hpp"
 
 #include <algorithm>
@@ -56,9 +59,9 @@ double plain_seconds(const json& sample) {
   return sample.at("plain")[0].get<double>() + sample.at("plain")[1].get<double>();
 }
 
-// Standard deviation of ln(step time), drift left out: from differences between neighbours (von
+// Standard deviation of ln(step time), drift left out: from differences between neighbors (von
 // Neumann et al., "The mean square successive difference", 1941), by their median, which single
-// interruptions do not move. The neighbour is the next but one: steps in between began with the
+// interruptions do not move. The neighbor is the next but one: steps in between began with the
 // other of the plain and the observed step.
 double step_sigma(const std::vector<json>& ranks) {
   std::vector<double> differences;
@@ -73,7 +76,7 @@ double step_sigma(const std::vector<json>& ranks) {
   return median(differences) / (normal_quantile(0.75) * std::sqrt(2.0));
 }
 
-// Each plain step divided by the median of its neighbours: the effect of interruptions and noise,
+// Each plain step divided by the median of its neighbors: the effect of interruptions and noise,
 // without drift. Every other of the eight before and after, as in step_sigma().
 std::vector<double> step_factors(const std::vector<json>& ranks) {
   constexpr std::ptrdiff_t reach = 8;

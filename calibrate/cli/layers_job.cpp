@@ -1,4 +1,5 @@
-// A LayersJob as a word of a command line, and back.
+// Writes a LayersJob as a word of a command line, and reads it back. The parent starts each rank as
+// a process of the same program, which gets its job in this form.
 #include <fmt/format.h>
 
 #include <filesystem>

@@ -23,8 +23,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// All ranks must continue while one of them measures, or that rank has the memory bandwidth for
-// itself.
+// While one rank measures, all ranks must continue: otherwise the measuring rank has the memory
+// bandwidth for itself.
 class Together {
  public:
   Together(const LayersJob& job) : job_(job) {}

@@ -1,3 +1,5 @@
+// Declares options that several verbs share, and parses their texts. Every error is a ConfigError
+// that names the option, as if it stood in a file.
 #include "cli/options.hpp"
 
 #include <fmt/format.h>

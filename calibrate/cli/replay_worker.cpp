@@ -1,4 +1,5 @@
-// One replay in a process of its own; `run` starts one for each seed of each point.
+// One replay of a schedule by real SGD, in a process of its own. `run` starts one for each seed of
+// each point; the job comes as a file of JSON, and the result goes to the standard output.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 

@@ -1,3 +1,6 @@
+// Builds the compared cases: for each strategy the options of a scenario beside the words of a
+// `train` call that mean the same. The two sides are written side by side here, so that a
+// difference between them shows.
 #include "closed_loop/cases.hpp"
 
 #include <fmt/format.h>

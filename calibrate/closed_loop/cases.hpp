@@ -17,7 +17,7 @@ struct Case {
   std::string label;
   StrategyOptions options;
   std::vector<std::string> real;    // words for `train`
-  std::vector<std::string> work{};  // for `calibrate`: what it does besides layers
+  std::vector<std::string> work{};  // words for `calibrate`: the case's work besides layers
 };
 
 // The cases with these labels; all without a label. Throws ConfigError.
@@ -32,7 +32,7 @@ std::vector<std::string> train_words(const Training& training, int steps);
 TrainingStep step_of(const Training& training, AttentionKind attention);
 
 // Beside platform.yaml and profile.yaml in one folder, which may be moved; an empty profile =
-// modelled.
+// modeled.
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile);
 

@@ -41,7 +41,7 @@ using Words = std::vector<std::string>;
 std::string measure(const Words& words) {
   const ProgramEnd end = run_program(measuring_program("closed-loop"), words);
   if (end.exit_code == 130 || InterruptGuard::interrupted()) throw InterruptError();
-  if (end.exit_code == 2) {  // it has said what is wrong
+  if (end.exit_code == 2) {  // the program has reported the error
     throw file_error("", "closed-loop",
                      fmt::format("cannot be measured: {}", fmt::join(words, " ")));
   }
@@ -213,7 +213,7 @@ class Load {
   double ours_ = ours();
 };
 
-// Prints the expected duration, from the modelled or kept steps.
+// Prints the expected duration, from the modeled or kept steps.
 LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Case>& cases,
                           bool networked, const ResultRecord& modelled) {
   std::vector<double> steps;

@@ -1,3 +1,5 @@
+// Estimates how long measurements take: start of LibTorch, repetitions and their stopping rules.
+// The constants are counts from the probes (calibrate/probes) and times measured on two idle cores.
 #include "closed_loop/estimate.hpp"
 
 #include <fmt/format.h>
@@ -66,7 +68,7 @@ LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
   }
   if (!options.keep_profile) {
     const double pauses = 2 * layer_repetitions * layer_pause;
-    // The first layers are those of the first strategy.
+    // The first measurement of layers is that of the first strategy.
     estimate.first += pausing == steps.size() ? pauses : 0;
     estimate.runs += options.repetitions * static_cast<double>(pausing) * pauses;
     estimate.runs += options.repetitions * static_cast<double>(compressing) *

@@ -30,7 +30,7 @@ struct LoopEstimate {
 constexpr int layer_repetitions = 40;
 constexpr double layer_pause = 0.1;
 
-// `curves`: collectives to measure, `sizes` of each. `steps`: modelled seconds of a step of each
+// `curves`: collectives to measure, `sizes` of each. `steps`: modeled seconds of a step of each
 // strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`:
 // the work of a communication hook beside them.
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,

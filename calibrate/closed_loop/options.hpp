@@ -14,7 +14,7 @@ struct ClosedLoopText {
   std::string model, layers_time, collectives_time, max_error, participants = "100%";
   std::vector<std::string> slow_ranks;
   bool quick = false;
-  const CLI::App* verb = nullptr;  // knows what was given
+  const CLI::App* verb = nullptr;  // knows the options that the user gave
 };
 
 CLI::App* declare_closed_loop(CLI::App& app, ClosedLoopText& text);

@@ -1,3 +1,6 @@
+// Compares repetitions of real training with their predictions. Repetitions during which other
+// programs disturbed the machine do not count; the summary of the others is a pseudo-median (Hodges
+// and Lehmann), or for few repetitions the median.
 #include "closed_loop/report.hpp"
 
 #include <fmt/format.h>

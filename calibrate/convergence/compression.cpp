@@ -138,7 +138,7 @@ at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, T
   add_to(kept, flat);
   at::Tensor result = mean_of(kept);
   factors.resize(shapes.size());
-  std::vector<Tensors> pieces;  // by rank: what is left in them is kept
+  std::vector<Tensors> pieces;  // by rank, views of `kept`: the remainder stays in them
   for (const at::Tensor& of_rank : kept) pieces.push_back(pieces_of(of_rank, shapes));
   const Tensors results = pieces_of(result, shapes);
   for (std::size_t i = 0; i < shapes.size(); ++i) {

@@ -21,8 +21,8 @@ class GradientReducer {
   // `parameters`: their number, where the reduction names no buckets.
   GradientReducer(const CompressedMean& reduction, int ranks, int parameters, std::uint64_t seed);
 
-  // Combines the gradients of each rank into the gradient that all of them apply: their mean, or
-  // its compressed form.
+  // Combines the gradients of each rank into the gradient that all ranks apply: their mean, or its
+  // compressed form.
   Tensors reduce(const std::vector<Tensors>& gradients, std::int64_t step);
 
   // Kept errors by parameter, as they would enter the mean; empty where nothing is kept.
@@ -32,7 +32,7 @@ class GradientReducer {
   struct Bucket {
     std::vector<std::size_t> parameters;
     std::vector<std::vector<std::int64_t>> shapes;
-    Tensors kept;         // by rank, flat: what it did not send
+    Tensors kept;         // by rank, flat: elements that the rank did not send
     Tensors kept_of_sum;  // onebit, by rank: of the part that it adds up
     Tensors factors;  // powersgd, by parameter of the bucket: Q, which the next step begins with
   };

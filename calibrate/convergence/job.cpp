@@ -1,4 +1,5 @@
-// See job.hpp.
+// Writes a replay's job and its result as JSON, and reads them back. Enumerations travel as
+// numbers, because both ends are the same program.
 #include "convergence/job.hpp"
 
 #include <cmath>

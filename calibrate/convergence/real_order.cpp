@@ -1,3 +1,6 @@
+// Replays a real run's own order of updates, and compares losses. For strategies with a server the
+// order is the server's record of pushes; synchronous strategies have the order that their
+// definition says.
 #include "convergence/real_order.hpp"
 
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
-// See replay.hpp. One network per worker holds what it has read; the shared parameters lie in one
-// more, which is also the one that is judged.
+// Implements the replay of replay.hpp. Each worker has a network with the parameters that it has
+// read; one more network holds the shared parameters, and is the network that is evaluated.
 #include "convergence/replay.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -437,9 +437,9 @@ double Replay::share_of(const ScheduledPush& push) const {
   return schedule_.shares.empty() ? 1 : schedule_.shares[static_cast<std::size_t>(push.worker)];
 }
 
-// DC-ASGD's approximation of the Hessian's diagonal, up to lambda. Adaptive: divided by the root of
-// the moving mean that the server keeps of it; 0.95 and 1e-7 are the paper's for CIFAR-10 (Zheng et
-// al. 2017).
+// DC-ASGD's approximation of the Hessian's diagonal, up to lambda. The adaptive variant divides it
+// by the root of its moving mean, which the server keeps; 0.95 and 1e-7 are the paper's values for
+// CIFAR-10 (Zheng et al. 2017).
 at::Tensor Replay::curvature_of(const at::Tensor& gradient, int message, std::size_t i) {
   at::Tensor square = gradient.mul(gradient);
   if (schedule_.weighting == Weighting::compensated) return square;
@@ -532,7 +532,7 @@ void Replay::pull_elastically(Pushes begin, Pushes end) {
 void Replay::hand_out(int message) {
   const auto m = static_cast<std::size_t>(message);
   std::size_t& next = handed_out_[m];
-  std::vector<at::Tensor> kept;  // shared by those who wait for it
+  std::vector<at::Tensor> kept;  // shared by the workers that wait for it
   for (; next < readers_[m].size() && readers_[m][next].version <= versions_[m]; ++next) {
     if (schedule_.exchange == Exchange::elastic && versions_[m] > 0) continue;
     ReplayWorker& reader = workers_[static_cast<std::size_t>(readers_[m][next].worker)];

@@ -23,8 +23,9 @@ struct LearningPlan {
   OptimizerSpec optimizer;       // its learning rate is the one at the beginning, scaling applied
   int accumulation = 1;          // forwards and backwards, of the step's samples each, in one batch
   double gradient_clipping = 0;  // largest norm, as clip_grad_norm_ has it; 0 = none
-  Clipped clipped =
-      Clipped::mean;  // of an update (DDP, FSDP), or of what each worker pushes or steps along
+  // Norm of the update's gradient (DDP, FSDP), or of each gradient that a worker pushes or steps
+  // along.
+  Clipped clipped = Clipped::mean;
   MomentumPlace momentum_at = MomentumPlace::server;
   RateSchedule rate_schedule = RateSchedule::constant;  // steps: a tenth after 1/2 and after 3/4
   double warm_up_epochs = 0;  // the rate grows from nothing to its value in these
@@ -34,7 +35,8 @@ struct LearningPlan {
   int evaluations = 10;  // of the test set, spread over the run; at least the one at its end
   std::int64_t test_samples = 0;  // 0 = all
   std::uint64_t seed = 1;         // of initial values and of the order of the data
-  std::int64_t most_batches = 0;  // after which it ends, whatever the epochs; 0 = never
+  // The run ends after so many batches, however many epochs it has; 0 = never.
+  std::int64_t most_batches = 0;
 };
 
 struct ReplayResult {

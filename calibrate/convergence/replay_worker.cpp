@@ -1,4 +1,6 @@
-// See replay_worker.hpp.
+// Implements a worker of the replay: gradients of its batches, clipping as in PyTorch, and pushes
+// as the schedule prescribes them (momentum at the worker, halves, compression with error
+// feedback).
 #include "convergence/replay_worker.hpp"
 
 #include <ATen/core/grad_mode.h>

@@ -23,8 +23,9 @@ void clip(const std::vector<at::Tensor>& gradients, double largest);
 // A worker's gradients as it pushes them.
 struct Pushed {
   std::vector<at::Tensor> gradients;  // by parameter
-  std::vector<at::Tensor> read;       // what they were computed on, where that is asked for
-  int open = 0;                       // messages that no update has taken yet
+  // the parameters behind the gradients, where the weighting needs them
+  std::vector<at::Tensor> read;
+  int open = 0;  // messages that no update has taken yet
 };
 
 class ReplayWorker {
@@ -86,7 +87,7 @@ class ReplayWorker {
   std::vector<std::deque<std::vector<at::Tensor>>> waiting_;  // by message
   std::vector<std::vector<at::Tensor>> read_;                 // by message
   std::vector<at::Tensor> velocity_;                          // momentum at the workers
-  std::vector<at::Tensor> left_;                              // of what was not pushed
+  std::vector<at::Tensor> left_;                              // elements that were not pushed
   std::deque<Pushed> pushed_;                                 // the latest ones computed
   std::int64_t computed_ = 0, batch_ = 0;
 };

@@ -1,4 +1,6 @@
-// See replays.hpp.
+// Runs replays in a pool of processes, and keeps their results in a cache of files. The key of a
+// result is a digest (FNV-1a) of the job, the schedule's content and the measuring program, so a
+// rebuilt program learns anew.
 #include "convergence/replays.hpp"
 
 #include <fmt/format.h>
@@ -156,7 +158,7 @@ void Replays::announce(const std::vector<std::string>& open, const RunFolder& fo
       try {
         probe->second = replay_result_from_json(end.output);
       } catch (const std::exception&) {
-        return;  // what is wrong shows when it learns
+        return;  // the replay itself will show the error
       }
     }
     seconds += probe->second.batch_seconds * batches_of(job, probe->second);
@@ -189,7 +191,7 @@ void Replays::run() {
   const auto answers = fork_map(open.size(), fork, [&](std::size_t i, const Report&) {
     const std::string& key = open[i];
     const fs::path refused = folder.file("refused");
-    if (fs::exists(refused)) return std::string("refused");  // what is wrong is said once
+    if (fs::exists(refused)) return std::string("refused");  // the error is reported once
     const ProgramEnd end = learn(program_, folder.file(key + ".job"), pending_.at(key));
     if (end.exit_code == 2) {
       std::ofstream{refused};

@@ -1,5 +1,5 @@
-// Runs many replays at once: each in a process of its own, none of them twice. Use it for all
-// replays of a command. No LibTorch in here.
+// Runs many replays at once: each in a process of its own, and none twice. Use it for all replays
+// of a command. No LibTorch in here.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,7 @@
-// See study.hpp.
+// Adds accuracy to the points of a scenario: simulates each point's updates in full, replays them
+// with several seeds, and gives each point of a learning curve the simulated time of its update.
+// Points whose order of updates is equal share their replays, because learning does not depend on
+// time.
 #include "convergence/study.hpp"
 
 #include <fmt/format.h>
@@ -148,7 +151,7 @@ class Study {
     job.model = scenario_.model;
     job.step = point.step_options;
     job.step.samples = point.micro_batch;
-    job.step.precision = Precision::fp32;  // what learns here is a CPU
+    job.step.precision = Precision::fp32;  // the replay learns on a CPU
     job.schedule = files_[i];
     job.data = spec_.data;
     job.train_samples = static_cast<std::int64_t>(scenario_.dataset.samples);

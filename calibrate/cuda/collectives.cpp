@@ -90,7 +90,7 @@ void issue(const Group& group, Collective collective, std::size_t count, bool in
       case Collective::broadcast:
         LOCKSTEP_NCCL(ncclBroadcast(send, receive, count, ncclFloat, 0, c, s));
         break;
-      default:  // send_recv: to the right neighbour, from the left one
+      default:  // send_recv: to the right neighbor, from the left one
         LOCKSTEP_NCCL(ncclSend(send, count, ncclFloat, (i + 1) % group.size(), c, s));
         LOCKSTEP_NCCL(
             ncclRecv(receive, count, ncclFloat, (i + group.size() - 1) % group.size(), c, s));
@@ -197,7 +197,7 @@ void probe_collectives(const ProbeOptions& options, Measurements& out) {
       row.bytes = static_cast<double>(count) * 4;
       row.out_of_place = timing(options, group, collective, count, false);
       row.wrong_out_of_place = wrong_elements(group, collective, count, false);
-      // A message to a neighbour has no meaning in place.
+      // A message to a neighbor has no meaning in place.
       if (collective != Collective::send_recv) {
         row.in_place = timing(options, group, collective, count, true);
         row.wrong_in_place = wrong_elements(group, collective, count, true);

@@ -16,7 +16,7 @@ namespace {
 
 bool not_supported(cudnnStatus_t status) {
 #if CUDNN_MAJOR >= 9
-  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;  // whatever the reason
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;  // for any reason
 #else
   return status == CUDNN_STATUS_NOT_SUPPORTED;
 #endif
@@ -80,7 +80,8 @@ struct Operands {
   void* y;
 };
 
-// The first supported algorithm of cuDNN's list: its workspace and a call of it.
+// The first supported algorithm of cuDNN's list: its workspace in bytes and a function that calls
+// it.
 struct Choice {
   std::size_t workspace = 0;
   std::function<void(const Operands&, void* workspace, std::size_t bytes)> run;

@@ -1,4 +1,5 @@
-// Copies between host and device, within the device, and streaming through its memory.
+// Probes copies between host and device, copies within the device, and streaming through its
+// memory. sweeps.hpp has the sizes; host memory is touched first, so that no page fault is timed.
 #include <fmt/format.h>
 
 #include <chrono>

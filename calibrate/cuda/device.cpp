@@ -1,4 +1,6 @@
-// The device, its driver and library versions, and the memory that a context takes.
+// Reads the device, its driver and library versions, its clocks, and the memory that a context
+// takes. Context memory is a difference of used bytes (NVML, else cudaMemGetInfo), so it must be
+// measured before any other use of the device.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 #ifdef LOCKSTEP_HAVE_CUDNN

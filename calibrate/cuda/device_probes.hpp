@@ -1,5 +1,5 @@
 // Probes of one CUDA device. A plain interface: no CUDA header is needed to use it. Each probe adds
-// its rows to `Measurements` as they come, so that what was found before an interruption stays.
+// its rows to `Measurements` as they come, so that an interruption keeps earlier rows.
 //
 // Every figure is the median of samples taken until they settle; kernels are timed by events with
 // the queue filled beforehand, so that the host's launches do not show, and walk through several
@@ -70,8 +70,8 @@ void probe_convolution(const ProbeOptions& options, Measurements& out);  // noth
 void probe_copies(const ProbeOptions& options, Measurements& out);
 void probe_launch(const ProbeOptions& options, Measurements& out);
 void probe_interference(const ProbeOptions& options, Measurements& out);
-// NCCL over all visible devices in this process; with one device the communicator has one rank and
-// what is measured is the launch and a copy. Nothing without NCCL.
+// NCCL over all visible devices in this process. With one device the communicator has one rank, and
+// the figures measure a launch and a copy. Nothing without NCCL.
 void probe_collectives(const ProbeOptions& options, Measurements& out);
 
 }  // namespace lockstep::cuda

@@ -1,3 +1,6 @@
+// Fits achieved fractions of a device's peaks to probe results. For each fraction the rows count
+// whose time it dominates; bisection finds the value at which the median of log(modeled /
+// measured) over these rows is 0 (docs/device-models.md).
 #include "cuda/efficiency_fit.hpp"
 
 #include <fmt/format.h>
@@ -119,7 +122,7 @@ constexpr Fraction matmul_fraction{&Efficiency::matmul, &KernelTime::compute};
 constexpr Fraction matmul_fp32_fraction{&Efficiency::matmul_fp32, &KernelTime::compute};
 constexpr Fraction convolution_fraction{&Efficiency::convolution, &KernelTime::compute};
 
-// Is that part longer than all the rest of the modelled time, even at the full peak? Evaluated at
+// Is that part longer than all the rest of the modeled time, even at the full peak? Evaluated at
 // the peak, so that the choice of points does not depend on fitted values.
 bool tells(const Point& point, Device device, const Fraction& fraction) {
   device.efficiency.*fraction.value = 1;
@@ -164,7 +167,7 @@ FittedValue fit(const std::vector<Point>& measured, Device device, const Fractio
                                       : "other parts of the time outweigh it everywhere";
     return result;
   }
-  // The median of log(modelled / measured) falls with the fraction: halve the interval around 0.
+  // The median of log(modeled / measured) falls with the fraction: halve the interval around 0.
   const auto median_log = [&](double value) {
     device.efficiency.*fraction.value = value;
     std::vector<double> logs;

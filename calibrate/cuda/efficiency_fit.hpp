@@ -14,8 +14,8 @@ struct FittedValue {
   std::optional<double> value;
   std::string why_not;                    // without a value
   int measured = 0;                       // rows that could tell it
-  int points = 0;                         // of them, those that tell the value
-  double median_error = 0, error_90 = 0;  // of |modelled / measured - 1| over the points
+  int points = 0;                         // rows among these that tell the value
+  double median_error = 0, error_90 = 0;  // of |modeled / measured - 1| over the points
 };
 
 struct EfficiencyFit {

@@ -1,4 +1,6 @@
-// Matrix products by cuBLAS over sizes and precisions, and their share of the peak.
+// Probes matrix products by cuBLAS over sizes and precisions, and their share of the peak. Products
+// accumulate as in PyTorch; operands are walked through in sets, so that none is found in the L2
+// cache.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 

@@ -1,3 +1,6 @@
+// Implements checked CUDA calls and the timing of all probes. A figure fills the stream's queue
+// first and places events around a series of launches, until the stopping rule of
+// launch/stopping.hpp is met.
 #include "cuda/handles.hpp"
 
 #include <fmt/format.h>

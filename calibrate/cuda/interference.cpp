@@ -10,7 +10,7 @@ namespace lockstep::cuda {
 
 namespace {
 
-// Bytes of each operand of the stand-in: three of them exceed any L2 cache.
+// Bytes of each operand of the stand-in: three operands exceed any L2 cache.
 constexpr std::size_t part_bytes = 64u << 20;
 constexpr std::size_t stream_bytes = 256u << 20;
 

@@ -1,3 +1,6 @@
+// Declares the fields of the probes' results once (core/fields.hpp); YAML, JSON and located errors
+// follow from the declarations. Also turns results into a profile, and finds the device file of a
+// GPU.
 #include "cuda/measurements.hpp"
 
 #include <fmt/format.h>

@@ -71,7 +71,7 @@ struct ConvolutionRow {
   Figure time;
   double flops_per_second = 0;
   double efficiency = 0;
-  double workspace_bytes = 0;  // what cuDNN asked for
+  double workspace_bytes = 0;  // workspace that cuDNN requested
 };
 
 struct CopyRow {
@@ -118,7 +118,7 @@ struct CollectiveTiming {
 struct Measurements {
   int format = 1;
   std::string device;  // device file whose peaks the efficiencies are fractions of; may be empty
-  std::string title;   // what the driver calls the device
+  std::string title;   // the driver's name of the device
   std::string date;
   std::map<std::string, std::string> versions;
   std::map<std::string, std::string> settings;
@@ -138,7 +138,7 @@ Measurements load_measurements(const std::string& path);
 nlohmann::ordered_json measurements_json(const Measurements& measurements);
 
 // The parts a profile holds: streaming copies, launch cost, context, collectives of two or more
-// ranks (what one rank costs is no collective), versions, settings, noise.
+// ranks (one rank communicates with none), versions, settings, noise.
 Profile profile_of(const Measurements& measurements);
 
 // Tables for people, one per probe that measured something.

@@ -1,3 +1,5 @@
+// Loads NVML by dlopen() and calls it through its documented C signatures (nvml.h). A missing
+// library or function makes the figure absent, never an error.
 #include "cuda/nvml.hpp"
 
 #include <dlfcn.h>

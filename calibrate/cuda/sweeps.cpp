@@ -1,3 +1,5 @@
+// Lists the sizes that the CUDA probes measure. Shapes cover launch-bound to compute-bound
+// products, and the layers of models that the shipped scenarios train.
 #include "cuda/sweeps.hpp"
 
 #include <algorithm>

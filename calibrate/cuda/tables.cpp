@@ -1,4 +1,5 @@
-// Measurements as tables for people (declared in measurements.hpp).
+// Prints measurements as tables for people: one table per probe that measured something. Declared
+// in measurements.hpp; the noise column is the interquartile range over the median.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reads platforms/measurements/collectives.yaml, and prices each row with the network model. Rows
+// whose tool launches several ranks from one process get the time of these launches on top.
 #include "fit/collective_rows.hpp"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Lists the unknowns of the fit with start, bounds and prior, and builds the models from their
+// values. A prior is one sigma of log(value / start), so that an unknown without telling rows stays
+// at its start.
 #include "fit/device_models.hpp"
 
 #include <fmt/format.h>

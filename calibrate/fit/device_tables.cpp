@@ -1,3 +1,6 @@
+// Prints the tables of lockstep-fit, and writes the measured kernels of the device files. Errors
+// are logarithms of modeled over measured; summaries are the median, the 90th percentile and the
+// worst.
 #include "fit/device_tables.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +38,7 @@ double kernel_error(const KernelCase& c, const Models& models) {
 
 namespace {
 
-// Rows further off than this say more about themselves than about their neighbours.
+// Rows further off than this say more about themselves than about their neighbors.
 constexpr double most_log_ratio = 0.35;
 
 // Shorter convolutions say more about the host's share of a call than about the kernel.
@@ -53,9 +56,9 @@ const char* measured_kind(const KernelRow& row) {
   return nullptr;
 }
 
-// Excluded corrections: products of an L4 are no closer with their neighbours; convolutions of an
-// A100 from 1 ms are further off; those of a V100 (cuDNN 8) move training steps measured with cuDNN
-// 7 away from the measurement.
+// Excluded corrections. Products of an L4 are no closer with their neighbors, and convolutions of
+// an A100 from 1 ms are further off. Convolutions of a V100 (cuDNN 8) move training steps that were
+// measured with cuDNN 7 away from the measurement.
 bool corrects(const std::string& chip, const std::string& kind) {
   return chip != "l4" && !(kind == "convolution" && chip == "a100");
 }
@@ -148,8 +151,9 @@ void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,
 }
 
 // The `efficiency:` blocks of platforms/devices/*.yaml. The stated error is the root mean square
-// over the family's rows when their network is left out of the fit, at least what two machines of
-// one kind differ by (fact 136); a derived device's is larger by the spread between families.
+// over the family's rows when their network is left out of the fit. It is at least the difference
+// between two machines of one kind (fact 136); a derived device's is larger by the spread between
+// families.
 void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
                   const std::vector<double>& left_out) {
   std::map<std::string, std::vector<double>> by_device;

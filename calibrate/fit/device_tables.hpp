@@ -14,7 +14,7 @@ struct KernelCase {
   std::string group;  // kind and device
 };
 
-// log(modelled / measured)
+// log(modeled / measured)
 double kernel_error(const KernelCase& c, const Models& models);
 
 // `left_out`, relative errors by row, may be empty.

@@ -1,3 +1,5 @@
+// Reads kernel times by shape from CSV files, and describes each row as a kernel of the workload. A
+// fifth of the shapes is held out by a hash of the shape, the same fifth on every device.
 #include "fit/kernel_rows.hpp"
 
 #include <fmt/format.h>

@@ -101,7 +101,7 @@ def judged(program, row, limit):
 
 
 def quantile(values, share):
-    """The smallest value that at least `share` of them do not exceed."""
+    """The smallest value that at least `share` of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1))]
 

@@ -1,3 +1,6 @@
+// Reads the public measurements of training steps, lowers each to a step of the workload, and
+// predicts the timed part with the device models. Layers with equal kernels are priced once, since
+// a fit prices every row thousands of times.
 #include "fit/reference_rows.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // The public measurements in calibrate/reference/, and the device models' predictions for them.
-// Used by lockstep-fit and its tests. Used by lockstep-fit and by the test that keeps the shipped
-// models within their bar.
+// Used by lockstep-fit and by the test that keeps the shipped models within their bar.
 #pragma once
 
 #include <cstdint>

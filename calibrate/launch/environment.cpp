@@ -1,3 +1,5 @@
+// Sets glibc's malloc thresholds (mallopt(3)) and the numbers of threads of OpenMP, MKL and
+// OpenBLAS. Both are read before main(), so they cannot be set inside the measuring process.
 #include "launch/environment.hpp"
 
 namespace lockstep {

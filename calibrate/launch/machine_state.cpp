@@ -1,3 +1,5 @@
+// Reads the machine's description and CPU clocks from /proc and getrusage(2). The CPU time of other
+// programs is the machine's busy time minus our own, which /proc/stat resolves to 10 ms.
 #include "launch/machine_state.hpp"
 
 #include <fmt/format.h>

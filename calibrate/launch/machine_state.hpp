@@ -1,5 +1,5 @@
-// The state of the machine: its hardware, and the share of it that other programs used during a
-// measurement. Read it before and after every measurement.
+// The state of the machine: its hardware, and the share of its cores that other programs used
+// during a measurement. Read it before and after every measurement.
 #pragma once
 
 #include <string>

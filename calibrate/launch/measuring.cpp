@@ -1,3 +1,5 @@
+// Locates lockstep-calibrate in the build folder, and starts it by exec() or as a child with
+// captured output. Interrupts are passed on, so that the child can end its own children in order.
 #include "launch/measuring.hpp"
 
 #include <fcntl.h>

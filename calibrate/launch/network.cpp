@@ -1,3 +1,6 @@
+// Builds hosts from network namespaces, veth pairs and token bucket filters by calling iproute2
+// (`ip`, `tc`). Names carry the process id, so namespaces of programs that were killed can be found
+// and removed.
 #include "launch/network.hpp"
 
 #include <fcntl.h>
@@ -99,10 +102,10 @@ void limit(const std::string& where, const std::string& device, double bytes_per
             fmt::format("{:.0f}", token_bucket_bytes(bytes_per_second)), "latency", "20ms"});
 }
 
-// Every socket begins with the send buffer that the kernel would let it grow to. Growing, it holds
-// what the connection's past allows, and a run of seconds is not as one of hours; how much of a
-// message it holds decides when a server that sends is free for the next one.
-// Where the kernel does not let us, it stays as it was.
+// Every socket begins with the send buffer that the kernel would let it grow to. A growing buffer
+// holds as much as the connection's past allows, so a run of seconds would differ from a run of
+// hours; the buffer's share of a message decides when a sending server is free for the next
+// message. Where the kernel does not let us, the buffer stays as it was.
 void fix_send_buffers(const std::string& network_namespace) {
   std::thread inside([&] {  // only this thread enters it
     const int there = ::open(("/run/netns/" + network_namespace).c_str(), O_RDONLY | O_CLOEXEC);
@@ -205,7 +208,7 @@ void LinkedHosts::join_pair(double bytes_per_second) {
   for (const auto& host : hosts_) {
     ip(host.network_namespace, {"addr", "add", host.address + "/24", "dev", "eth0"});
     ip(host.network_namespace, {"link", "set", "eth0", "up"});
-    limit(host.network_namespace, "eth0", bytes_per_second);
+    limit(host.network_namespace, "eth0", bytes_per_second);  // the host's sending
   }
 }
 
@@ -222,8 +225,8 @@ void LinkedHosts::join_by_bridge(double bytes_per_second) {
     ip(host.network_namespace, {"addr", "add", host.address + "/24", "dev", "eth0"});
     ip(hub, {"link", "set", port, "master", "bridge0", "up"});
     ip(host.network_namespace, {"link", "set", "eth0", "up"});
-    limit(host.network_namespace, "eth0", bytes_per_second);  // what the host sends
-    limit(hub, port, bytes_per_second);                       // what it receives
+    limit(host.network_namespace, "eth0", bytes_per_second);  // the host's sending
+    limit(hub, port, bytes_per_second);                       // the host's receiving
   }
 }
 

@@ -1,3 +1,6 @@
+// Moves all threads of the process by sched_setaffinity(2), thread by thread (/proc/self/task),
+// because Linux knows the cores of threads, not of processes. Threads that start meanwhile inherit
+// the core.
 #include "launch/one_core.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// See processes.hpp. The parent sleeps in poll() on one pidfd per child, so that it does not
-// disturb what the children measure.
+// Starts ranks by fork() and execve(), and waits for them. The parent sleeps in poll() on one pidfd
+// per child, so that it does not disturb the children's measurements.
 #include "launch/processes.hpp"
 
 #include <fcntl.h>
@@ -191,7 +191,7 @@ Child start(const RankProcess& rank, std::size_t number) {
   Prepared prepared(rank);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
-  std::fflush(nullptr);  // what is buffered now must not be printed once per child
+  std::fflush(nullptr);  // or each child would print the buffered text, too
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) run_child(prepared, parent, ends[1]);

@@ -42,7 +42,7 @@ struct RankProcess {
 };
 
 // `ranks` processes of this executable: "arguments(rank)" with measuring_environment(1), each on
-// core rank % cores, the cores being those that this process may use.
+// core rank % cores, where `cores` are the cores that this process may use.
 std::vector<RankProcess> pinned_ranks(
     int ranks, const std::function<std::vector<std::string>(int)>& arguments);
 

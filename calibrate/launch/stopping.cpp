@@ -1,3 +1,5 @@
+// Computes the interval of a median between two order statistics from the binomial distribution,
+// and applies the stopping rule to it. No distribution of the samples is assumed.
 #include "launch/stopping.hpp"
 
 #include <algorithm>

@@ -29,7 +29,7 @@ class Node(nn.Module):
 
 
 class Leaf:
-    """What one layer computes with: its attributes and where its parameters live."""
+    """The operands of one layer: its attributes and the places of its parameters."""
 
     def __init__(self, layer):
         self.kind = layer["kind"]
@@ -135,7 +135,7 @@ def chain(layer, units):
 
 
 def make_segment(root, module, path, depth, layers, leaves, chains):
-    """Gives `module` the layers [first, last] to run; returns what comes in and what goes out."""
+    """Gives `module` the layers [first, last] to run; returns the tensors that enter and leave."""
     groups = []  # (path of a nested unit or None, its layers)
     for i in layers:
         inner = chains[i][depth] if len(chains[i]) > depth else None

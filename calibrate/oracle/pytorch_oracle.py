@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What genuine PyTorch does on this machine's CPU, for the models that Lockstep describes.
+"""Genuine PyTorch on this machine's CPU, for the models that Lockstep describes.
 
 Trains the network of `lockstep export --layers` with DistributedDataParallel, FSDP1 or fully_shard
 on a few processes through Gloo and prints JSON: step times, collectives in order, memory. Or, with

@@ -11,7 +11,7 @@ WARM_UP = 3  # steps of our own run that are not timed
 
 
 def scenario_text(arguments):
-    """One scenario for all three: the export, the prediction, and what is trained."""
+    """One scenario for the export, the prediction and the training."""
     scenario = {
         "name": "PyTorch oracle",
         "model": arguments.model,
@@ -66,7 +66,7 @@ def lockstep_json(arguments, verb):
 
 
 def train(arguments, exported, steps):
-    """What each rank saw of every point: [point][rank]."""
+    """The observations of each rank for every point: [point][rank]."""
     import torch.multiprocessing
 
     import training
@@ -99,7 +99,7 @@ def train(arguments, exported, steps):
         ranks = torch.multiprocessing.spawn(
             training.run_rank, (jobs, results), arguments.ranks, join=False
         )
-        while not ranks.join(timeout=0.2):  # raises what a rank raised
+        while not ranks.join(timeout=0.2):  # raises a rank's exception
             gather()  # a rank does not end before the pipe has taken its answer
         gather()
     return [[seen[rank][i] for rank in range(arguments.ranks)] for i in range(len(jobs))]

@@ -1,5 +1,5 @@
 """One rank of genuine PyTorch training: DistributedDataParallel, FullyShardedDataParallel (fsdp1)
-or fully_shard (fsdp2) on CPU through Gloo, and what it did, measured."""
+or fully_shard (fsdp2) on CPU through Gloo, with its measured times, calls and memory."""
 
 import datetime
 import gc
@@ -47,7 +47,7 @@ class CollectiveLog(TorchDispatchMode):
             operator = func._schema.name.split("::")[1]
             if operator != "barrier":
                 kind = COLLECTIVES.get(operator, operator)
-                # The first argument is what comes out; of a reduce-scatter that is only a shard.
+                # The first argument is the output; a reduce-scatter's output is only a shard.
                 whole = tensor_bytes(args[1 if kind == "reduce_scatter" else 0])
                 self.calls.append({"collective": kind, "bytes": whole, "phase": self.phase})
         return func(*args, **(kwargs or {}))
@@ -125,7 +125,7 @@ def setup(job, rank, world_size):
 
 
 def run_rank(rank, jobs, results):
-    """Trains one job after the other and puts (rank, what was seen in each) into `results`."""
+    """Trains one job after the other and puts (rank, observations by job) into `results`."""
     setup(jobs[0], rank, jobs[0]["ranks"])
     seen = []
     for job in jobs:

@@ -1,3 +1,6 @@
+// Writes the points of the collectives probe as JSON, as tables in nccl-tests' layout, and as
+// curves of a profile; parses the sizes and names of the command line. Bus bandwidths follow
+// nccl-tests' definition.
 #include "probes/collective_report.hpp"
 
 #include <fmt/format.h>

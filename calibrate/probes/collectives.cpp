@@ -1,3 +1,6 @@
+// Measures collectives between processes over Gloo. A repetition is a series of calls; its time is
+// from the start of the last rank to the end of the last rank, on the clock that all processes of a
+// machine share. Results are checked element by element, as nccl-tests does.
 #include "probes/collectives.hpp"
 
 #include <ATen/ATen.h>
@@ -257,8 +260,8 @@ double measure_early(Group& group, Case& measured) {
 }
 
 // One message with both processes on rank 0's core: each end does its part of the copying in turn
-// there, side by side on cores of their own. By rank 0's clock alone, who begins and ends it: while
-// that one runs the other cannot say when it was ready.
+// there, side by side on cores of their own. Only rank 0's clock counts, because rank 0 begins and
+// ends the exchange: while rank 0 runs, the other rank cannot say when it was ready.
 double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& plan,
                            double alone_seconds) {
   constexpr int repetitions = 15;

@@ -31,7 +31,7 @@ struct CollectivePlan {
 
 struct CollectivePoint {
   Collective collective = Collective::all_reduce;
-  double bytes = 0;            // exactly what was sent: whole elements, the same on every rank
+  double bytes = 0;            // sent bytes: whole elements, the same on every rank
   std::int64_t count = 0;      // float elements per rank, as nccl-tests prints them
   double seconds = 0;          // median over the repetitions
   double relative_iqr = 0;     // (75th - 25th percentile) / median

@@ -1,3 +1,5 @@
+// Holds a stream by matrix products of known duration. The duration of one product is measured
+// once, so that hold() can issue as many as the asked time needs.
 #include "probes/held_queue.hpp"
 
 #include <ATen/core/grad_mode.h>

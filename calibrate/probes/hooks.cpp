@@ -1,3 +1,6 @@
+// Times the stages of communication hooks on the buckets that DDP cuts a model's gradients into.
+// Buckets come from c10d's own function, and CPU time is the thread's own clock, so that waiting
+// does not count.
 #include "probes/hooks.hpp"
 
 #include <ATen/ATen.h>

@@ -54,7 +54,7 @@ class Owners {
 
  private:
   std::vector<std::uint64_t> starts_;  // sequence number when each layer's forward began
-  std::vector<int> owners_;            // the first stretch, before any node, is the loss's
+  std::vector<int> owners_;            // layer of each stretch between two marks of the clock
 };
 
 // Share of the time that this process, which has its core to itself, had to wait for it.
@@ -115,7 +115,7 @@ class StretchClock {
 
   Clock clock_;
   std::optional<HeldQueue> held_;
-  std::vector<int> owners_;  // of what lies between two marks of the clock
+  std::vector<int> owners_;  // layer of each stretch between two marks of the clock
   int stretches_ = 0;
 };
 

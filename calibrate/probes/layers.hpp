@@ -50,7 +50,7 @@ struct LayerProbeOptions {
   // slower, and on CPUs others' memory has gone through the caches. The pause lasts as long as that
   // takes at least.
   double pause_seconds = 0;
-  // Called after each repetition with all of them so far; true ends the measurement.
+  // Called after each repetition with all repetitions so far; true ends the measurement.
   std::function<bool(const std::vector<LayerSamples>&)> enough;
 };
 

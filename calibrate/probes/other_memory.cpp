@@ -1,3 +1,5 @@
+// Adds 1 to every element of a tensor that is larger than the caches. The tensor is made at the
+// first pass, so probes that never call it use no memory.
 #include "probes/other_memory.hpp"
 
 #include <ATen/ATen.h>

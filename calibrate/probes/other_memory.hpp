@@ -11,7 +11,7 @@ namespace lockstep {
 // last-level cache that many processes share; where messages come and go it does not.
 class OtherMemory {
  public:
-  // Reads and writes all of it.
+  // Reads and writes the whole memory.
   void pass();
 
  private:

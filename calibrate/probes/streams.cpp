@@ -1,3 +1,5 @@
+// Times copies and updates of flat tensors by size, on data that is in no cache. On a GPU the
+// stream is held busy first, so that the host's time to issue does not show.
 #include "probes/streams.hpp"
 
 #include <ATen/ATen.h>
@@ -18,7 +20,7 @@ namespace {
 
 // In training a gradient, a bucket or a parameter comes round once a step: by then the rest of the
 // step has pushed it out of the caches. So every repetition works on the next piece of a pool of
-// 192 MiB, several times what caches hold.
+// 192 MiB, several times the size of a cache.
 constexpr std::int64_t pool_elements = 48 << 20;
 
 std::vector<at::Tensor> pool_of(std::int64_t elements, at::Device device) {

@@ -4,7 +4,7 @@
 // gathered first and kept; another unit is gathered before its forward, freed after it, gathered
 // again before its backward while the unit before it is prefetched, and reduce-scattered when its
 // last gradient is there. Gathered parameters are views of one tensor per unit whose storage is
-// emptied and filled again, so that what autograd saved of them does not keep the memory.
+// emptied and filled again, so that tensors saved by autograd do not keep the memory.
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -72,7 +72,8 @@ class Unit {
     ready_ = 0;
   }
   void finish_reduction() { reduction_.wait(); }
-  // As a caching allocator does with what another stream has used: gone as soon as that is done.
+  // A caching allocator does the same with memory that another stream has used: it is free as soon
+  // as that stream has finished.
   void free_finished_reduction() {
     if (reduction_.done()) reduction_.wait();
   }
@@ -99,7 +100,7 @@ class Unit {
   Group& group_;
   std::vector<at::Tensor> parameters_;
   std::int64_t elements_ = 0;
-  at::Tensor whole_;  // all of the unit's parameters; they are views of it
+  at::Tensor whole_;  // the unit's parameters, which are views of this tensor
   at::Tensor shard_;
   Pending gather_, reduction_;
   bool gathering_ = false, here_ = true;

@@ -1,3 +1,6 @@
+// Reads data sets in IDX (MNIST, Fashion-MNIST) and CIFAR-10's binary format, makes synthetic
+// images, and deals images out to ranks and batches. All orders are keyed draws, so that a rank can
+// compute its own part without the others.
 #include "runs/images.hpp"
 
 #include <fmt/format.h>
@@ -146,7 +149,7 @@ ImageSets read_cifar10(const fs::path& folder, std::int64_t classes) {
 Images synthetic(std::int64_t count, std::uint32_t first, std::int64_t classes,
                  std::uint64_t seed) {
   constexpr std::uint32_t side = 28, block = 4;
-  constexpr double contrast = 40, noise = 60;  // standard deviations, of 256 grey levels
+  constexpr double contrast = 40, noise = 60;  // standard deviations, of 256 gray levels
   Images images;
   images.count = count;
   images.height = images.width = side;

@@ -1,4 +1,4 @@
-// Labelled images to train on, and their assignment to ranks and batches. No LibTorch.
+// Labeled images to train on, and their assignment to ranks and batches. No LibTorch.
 #pragma once
 
 #include <cstdint>

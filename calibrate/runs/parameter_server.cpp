@@ -1,6 +1,6 @@
 // A parameter server over send and receive: one process, one thread, one message for all
-// parameters. Pushes are served first come, first served; what an update is made of and when a
-// worker gets its answer is the consistency rule (docs/strategies.md, "Consistency").
+// parameters. Pushes are served first come, first served. The consistency rule decides which pushes
+// an update combines, and when a worker gets its answer (docs/strategies.md, "Consistency").
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Reports travel from the ranks to the parent as JSON files.
+// Writes the report of a rank as JSON, and reads it back. Reports travel from the ranks to the
+// parent as files, one per rank, in the folder of the run.
 #include <nlohmann/json.hpp>
 
 #include "runs/train_options.hpp"

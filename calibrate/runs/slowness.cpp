@@ -1,3 +1,6 @@
+// Makes a rank slow by sleeping in proportion to its compute time. Sleeps are collected until they
+// are long enough, because every sleep cools the caches; oversleeping is subtracted from the next
+// sleep.
 #include "runs/slowness.hpp"
 
 #include <chrono>
@@ -45,7 +48,7 @@ void Slowness::pay() {
   if (owed_ < shortest_sleep) return;
   std::this_thread::sleep_for(std::chrono::duration<double>(owed_));
   const double slept = now() - since_;
-  owed_ -= slept;  // what the timer overslept counts for the next time
+  owed_ -= slept;  // oversleeping counts for the next time
   since_ += slept;
 }
 

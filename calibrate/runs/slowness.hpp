@@ -20,10 +20,10 @@ class Slowness {
       : finish_device_work_(std::move(finish_device_work)) {}
 
   void begin(double factor);  // computing begins now
-  void pause();               // computing ends (for a while): sleeps what is owed
+  void pause();               // computing ends (for a while): sleeps the owed time
   // Called often while computing; sleeps once enough is owed.
   void pay();
-  void forgive();  // what passed since the last pay() was waiting, not computing
+  void forgive();  // the time since the last pay() was waiting, not computing
   bool active() const { return factor_ > 1; }
 
  private:

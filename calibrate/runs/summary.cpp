@@ -1,3 +1,6 @@
+// Summarizes the reports of all ranks: step times, phases, losses, staleness, memory. Asynchronous
+// strategies have no common steps, so their step is the time in which the server applies one update
+// per worker.
 #include "runs/summary.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Summarises the ranks' reports as the record of the run. Call it after all ranks have ended.
+// Summarizes the ranks' reports as the record of the run. Call it after all ranks have ended.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ RealRecord summarise_run(const TrainOptions& options, const std::string& network
 std::vector<double> step_seconds(const TrainOptions& options,
                                  const std::vector<RankReport>& reports);
 
-// Mean time of one update per worker (`updates`: at least two). They come in bunches that repeat
-// with the slowest worker's steps, so what is between its first and its last update counts: a
-// window that ends in the middle of a bunch is off by up to a round in as many as it has.
+// Mean time of one update per worker (`updates`: at least two). Updates come in bunches that repeat
+// with the slowest worker's steps. The measured time runs from a worker's first update to its last,
+// because a window that ends in the middle of a bunch is off by up to a round.
 double mean_round_seconds(const std::vector<ServerUpdate>& updates, int workers);
 
 }  // namespace lockstep

@@ -71,7 +71,7 @@ struct TrainOptions {
   // ps-ssp
   int staleness_bound = 3;
   // diloco, fedavg: steps of a rank between two exchanges. Their steps and warm-up are whole rounds
-  // of it.
+  // of `every` steps.
   int every = 4;
   double outer_rate = 0.7, outer_momentum = 0.9;  // diloco
   double participants = 1;                        // fedavg: share of the ranks in a round
@@ -104,7 +104,8 @@ struct RankStep {
   double begin = 0, end = 0;  // seconds on the host's monotonic clock, common to all processes
   double forward = 0;         // until the loss is there, waiting for gathered parameters included
   double backward = 0;        // until all gradients are there, communication included
-  double optimizer = 0;  // the update; push, wait and pull; or what ranks exchange now and then
+  // the update; push, wait and pull; or the ranks' exchange after several steps
+  double optimizer = 0;
   double loss = 0;
   bool skipped = false;  // the update, because gradients had infinities (loss scaling)
   // A server's worker or a rank of diloco on a CPU: CPU time of forward and backward, in which it
@@ -122,8 +123,8 @@ struct RankReport {
   int rank = 0;
   std::vector<RankStep> steps;  // measured ones only
   MeasuredMemory memory;
-  std::vector<ServerUpdate> updates;             // the server's, after the warm-up
-  std::vector<ScheduledPush> pushes;             // the server's, all of them, as it applied them
+  std::vector<ServerUpdate> updates;  // the server's, after the warm-up
+  std::vector<ScheduledPush> pushes;  // the server's: every push, in the order of updates
   std::int64_t test_right = 0, test_judged = 0;  // images of its share of the test set; 0, 0 = none
   std::vector<double> checksum;                  // of the final parameters: ranks must agree
 };

@@ -1,3 +1,6 @@
+// Turns images into batches of the network's input shape: normalized, enlarged or averaged, padded,
+// and with the network's channels. Works pixel by pixel, because a dozen small ATen calls would
+// take as long as a layer of a small network.
 #include "runs/training_data.hpp"
 
 #include <ATen/core/grad_mode.h>

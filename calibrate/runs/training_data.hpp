@@ -11,8 +11,8 @@ namespace lockstep {
 
 // Images as the network takes them: levels with mean 0 and standard deviation 1 over the
 // training set, enlarged by the largest whole factor that fits and padded with black (or averaged
-// down, if the network's input is smaller); grey ones are the same in every channel, and coloured
-// ones become grey where the network's channels are not theirs.
+// down, if the network's input is smaller); gray ones are the same in every channel, and colored
+// ones become gray where the network's channels are not theirs.
 class ImageBatches {
  public:
   ImageBatches(const Images& train, const TrainingStep& step, at::Device device);

@@ -8,7 +8,8 @@ namespace lockstep {
 struct AttentionRule {
   bool causal = false;
   // Adds to the score of key j a multiple of j that differs from head to head: the linear biases of
-  // Press et al., "Train Short, Test Long", ICLR 2022, up to what softmax does not see.
+  // Press et al., "Train Short, Test Long", ICLR 2022, up to a constant per query, which softmax
+  // ignores.
   bool alibi = false;
   // A bias for every pair of tokens and head, as T5's: of the given table, (buckets, heads), in the
   // layer that has one; the others add as many numbers.
@@ -23,7 +24,7 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const AttentionRule& rule);
 
 // The biases of `heads` heads, (heads, 1, keys): slopes 2^(-8 i / n) for i = 1 ... n. If n is no
-// power of two, those of the next power: every second from the second on, then the others.
+// power of two, the slopes of the next power: every second from the second on, then the others.
 at::Tensor alibi_biases(std::int64_t heads, std::int64_t keys, const at::TensorOptions& options);
 
 // T5's, (heads, tokens, tokens), from a table (buckets, heads): half of the buckets for distances

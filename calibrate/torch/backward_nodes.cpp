@@ -1,3 +1,5 @@
+// Observes autograd's nodes by a RecordFunction callback, which PyTorch's profiler uses, too. The
+// callback has no argument for an object, so one global function receives all nodes.
 #include "torch/backward_nodes.hpp"
 
 #include <ATen/record_function.h>

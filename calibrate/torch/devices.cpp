@@ -1,3 +1,5 @@
+// Checks that a device and a precision can be used here. LibTorch has no query for the types that a
+// CPU's kernels support, so a small convolution and product are tried.
 #include "torch/devices.hpp"
 
 #include <ATen/ATen.h>

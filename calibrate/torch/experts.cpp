@@ -1,3 +1,6 @@
+// Computes a mixture of experts as Hugging Face's MixtralSparseMoeBlock does: softmax over all
+// experts, the best `top` renormalized, and a loop over experts that gathers their tokens, computes
+// and adds back.
 #include "torch/experts.hpp"
 
 #include <tuple>

@@ -1,4 +1,6 @@
-// See hook_stages.hpp.
+// Implements top-k and PowerSGD as stages between collectives (PyTorch's powerSGD_hook.py with its
+// defaults). Errors and factors are kept by parameter, because DDP cuts its buckets anew after the
+// first step.
 #include "torch/hook_stages.hpp"
 
 #include <ATen/ATen.h>
@@ -114,8 +116,9 @@ class PowerSgd final : public CompressionHook {
     at::Tensor flat;
     Tensors parameters;
     std::uint64_t bucket = 0;
-    at::Tensor uncompressed;              // `flat` before anything was lost
-    Tensors small, matrices;              // vectors and the like; what has two factors
+    at::Tensor uncompressed;  // `flat` before anything was lost
+    // parameters without factors (vectors), and parameters with two factors
+    Tensors small, matrices;
     std::vector<std::size_t> compressed;  // parameters of the matrices
     at::Tensor all_p, all_q;              // factors of all matrices, one after the other
     Tensors p, q;                         // rows x rank and columns x rank, in them

@@ -22,10 +22,10 @@ using HookStages = std::vector<std::function<at::Tensor(const at::Tensor& receiv
 class CompressionHook {
  public:
   virtual ~CompressionHook() = default;
-  // `flat`: gradients of one bucket, which become those that all ranks have. `parameters`: whose
-  // they are, in that order; what was not sent and the factors are kept by them, because buckets
-  // are cut anew after the first step. `bucket`: its number. No work is done yet. Stages must not
-  // outlive the hook.
+  // The stages for one bucket. `flat`: the bucket's gradients, which become the gradients that all
+  // ranks have. `parameters`: the gradients' parameters, in the order of the bucket; unsent
+  // elements and factors are kept by parameter, because buckets are cut anew after the first step.
+  // `bucket`: its number. No work is done yet. Stages must not outlive the hook.
   virtual HookStages stages(const at::Tensor& flat, const std::vector<at::Tensor>& parameters,
                             std::uint64_t bucket) = 0;
 };

@@ -1,4 +1,5 @@
-// See initialisation.hpp.
+// Draws He's initial values for convolutions (He et al. 2015, equation 14, fan out). Values are
+// drawn on the CPU after seeding, so that the same seed gives the same network on every device.
 #include "torch/initialisation.hpp"
 
 #include <ATen/ATen.h>

@@ -19,8 +19,8 @@ at::Generator keyed_generator(std::uint64_t seed, std::uint64_t rank, std::int64
 void orthogonalise(at::Tensor& matrix);
 
 // The rank of a gradient's factors, at most `most`. 0 = the gradient is sent as it is, because it
-// is a vector or because its factors are not smaller than half of it (min_compression_rate 2). Its
-// rows are its first dimension.
+// is a vector or because its factors are not smaller than half of the gradient
+// (min_compression_rate 2). The gradient's rows are its first dimension.
 std::int64_t factor_rank(at::IntArrayRef shape, int most);
 
 }  // namespace lockstep

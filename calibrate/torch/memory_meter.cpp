@@ -1,3 +1,5 @@
+// Meters tensor memory by LibTorch's own reports on GPUs, and by an allocator of our own on CPUs.
+// LibTorch hands the meter from a thread to the threads that run its backward passes.
 #include "torch/memory_meter.hpp"
 
 #include <c10/core/Allocator.h>
@@ -27,8 +29,8 @@ class Reporter final : public c10::MemoryReportingInfoBase,
   explicit Reporter(c10::Device device) : device_(device) {}
   bool counts_cpu() const { return device_.is_cpu(); }
 
-  // Called by LibTorch's own allocators. Allocators of GPUs report their total, which holds
-  // whatever thread freed a block; allocators of CPUs do not, see CountingAllocator.
+  // Called by LibTorch's own allocators. Allocators of GPUs report their total, which is right for
+  // a block that another thread frees; allocators of CPUs report no total, see CountingAllocator.
   bool memoryProfilingEnabled() const override { return !counts_cpu(); }
   void reportMemoryUsage(void* block, std::int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override {
@@ -81,9 +83,9 @@ std::shared_ptr<Reporter> reporter_of_this_thread() {
   return reporter->shared_from_this();
 }
 
-// LibTorch's allocator for CPUs, with every block that a metered thread took noted until it is
-// freed, on whatever thread: Gloo's drop the last reference to a tensor now and then, and what
-// LibTorch reports of frees on them reaches no meter.
+// LibTorch's allocator for CPUs, with a note of every block that a metered thread took, until the
+// block is freed on any thread. Gloo's threads drop the last reference to a tensor now and then,
+// and LibTorch's reports of frees on Gloo's threads reach no meter.
 class CountingAllocator final : public c10::Allocator {
  public:
   // Const up to LibTorch 2.2, not later; and copy_data is younger. Virtual functions of the present

@@ -1,7 +1,7 @@
 // Tensor memory: live bytes, their peak, and bytes reserved from the device (caching allocators
-// only). On a CPU it counts what is allocated, while the meter exists, on the thread that made it
-// and on the threads that run its backward passes, until it is freed on any thread; on a GPU all
-// that LibTorch's allocator holds for this process.
+// only). On a CPU the meter counts blocks that are allocated, while the meter exists, on the thread
+// that made it and on the threads that run its backward passes, until they are freed on any thread;
+// on a GPU all blocks that LibTorch's allocator holds for this process.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class MemoryMeter {
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
   TensorMemory read() const;
-  void reset_peak();  // the peak starts again from what is live now
+  void reset_peak();  // the peak starts again from the bytes that are live now
   void reset_passing();
 
  private:

@@ -1,3 +1,6 @@
+// Updates as torch.optim's for-loop implementations do them, tensor by tensor, with torch.optim's
+// default coefficients. Muon's orthogonalization is five Newton-Schulz steps in bf16
+// (torch.optim.Muon).
 #include "torch/optimizer.hpp"
 
 #include <ATen/core/grad_mode.h>

@@ -16,7 +16,7 @@ class Optimizer {
  public:
   Optimizer(const OptimizerSpec& spec, RealNetwork& network);
   // `parameters` may be any tensors: an FSDP shard, a server's part. They must outlive the
-  // optimizer. Muon takes those that the spec lists as matrices, by their place.
+  // optimizer. Muon takes the tensors that the spec lists as matrices, by their place.
   Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
 
   void step();  // parameters without a gradient are left alone

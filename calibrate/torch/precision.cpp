@@ -1,3 +1,5 @@
+// Switches autocast and TF32 by LibTorch's global state, whose functions differ before and after
+// 2.4. Leaving the scope clears autocast's cache of cast weights, as torch.autocast does.
 #include "torch/precision.hpp"
 
 #include <ATen/Context.h>

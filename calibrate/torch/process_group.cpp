@@ -24,7 +24,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 // Gloo works in host memory. `comes_back`: the operation writes to it.
 Staged stage(const at::Tensor& tensor, bool comes_back) {
   if (tensor.is_cpu()) return {tensor, tensor, false};
-  return {tensor, tensor.detach().cpu(), comes_back};  // waits for what the device has under way
+  return {tensor, tensor.detach().cpu(), comes_back};  // waits for the device's issued work
 }
 
 // For an operation that only writes.

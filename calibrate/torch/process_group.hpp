@@ -79,7 +79,7 @@ class Group {
   }
   void send(at::Tensor tensor, int to, int tag = 0) { send_async(tensor, to, tag).wait(); }
   void recv(at::Tensor tensor, int from, int tag = 0) { recv_async(tensor, from, tag).wait(); }
-  int recv_any(at::Tensor tensor, int tag = 0);  // from whoever sends first; returns the rank
+  int recv_any(at::Tensor tensor, int tag = 0);  // from the first sender; returns its rank
   void barrier();
 
   // For PyTorch's own engines (c10d::Reducer). Its tensors may be on a GPU since LibTorch 2.

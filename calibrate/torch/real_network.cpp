@@ -1,4 +1,6 @@
-// One ATen call (or the few that PyTorch's module makes) per operator of a model file.
+// Computes each operator of a model file by one ATen call, or by the few calls that PyTorch's
+// module makes. rules() has a rule for each kind of layer; a kind without a rule is an error when
+// the network is built.
 #include "torch/real_network.hpp"
 
 #include <fmt/format.h>
@@ -51,7 +53,7 @@ at::Tensor layer_norm(const Call& c) {
   return at::layer_norm(c.x(), {c.x().size(-1)}, c.weight, c.bias, 1e-5);
 }
 
-// Over all features, or over those of each head.
+// Over all features, or over the features of each head.
 at::Tensor rms_norm(const Call& c) {
   const std::int64_t heads = c.get("heads", 1);
   const at::Tensor wide = (heads > 1 ? c.x().unflatten(-1, {heads, -1}) : c.x()).to(at::kFloat);

@@ -34,7 +34,7 @@ struct Batch {
 
 class RealNetwork {
  public:
-  // Allocates and initialises the parameters (as nn.Linear and nn.Conv2d do by default), the same
+  // Allocates and initializes the parameters (as nn.Linear and nn.Conv2d do by default), the same
   // for the same seed on every rank. Throws std::runtime_error for operators that LibTorch cannot
   // compute here.
   RealNetwork(const TrainingStep& step, at::Device device, std::uint64_t seed);

@@ -1,3 +1,6 @@
+// Implements a ring reduce-scatter on Gloo's connections, in segments of at most 1 MiB as Gloo's
+// all-reduce. Two receive buffers alternate, so that adding one segment overlaps with the transfer
+// of the next.
 #include "torch/ring_reduce_scatter.hpp"
 
 #if TORCH_VERSION_MAJOR == 1

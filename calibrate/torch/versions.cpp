@@ -1,3 +1,5 @@
+// Finds the versions of LibTorch, oneDNN and the loaded BLAS. The BLAS is searched among the loaded
+// libraries, because LibTorch does not tell it.
 #include "torch/versions.hpp"
 
 #include <ATen/Context.h>

@@ -1,3 +1,6 @@
+// Cuts images into windows, attends within them and merges patches, as torchvision's Swin
+// transformer does (models/swin_transformer.py). Shifted windows are rolled, and a mask separates
+// pixels that were no neighbors before.
 #include "torch/windows.hpp"
 
 #include <cmath>
@@ -29,7 +32,7 @@ at::Tensor distances(std::int64_t size, const at::TensorOptions& options) {
   return between(row) * (2 * size - 1) + between(column);
 }
 
-// Pixels of a rolled image attend only to pixels that were their neighbours before.
+// Pixels of a rolled image attend only to pixels that were their neighbors before.
 at::Tensor mask_of(std::int64_t height, std::int64_t width, const WindowRule& rule,
                    const at::TensorOptions& options) {
   const auto parts = [&](std::int64_t size) {

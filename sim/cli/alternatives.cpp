@@ -1,4 +1,5 @@
-// Asks one scenario after the other, and gathers the answers of its alternatives.
+// Predicts the alternatives of scenarios and gathers their answers for one table. Each row of that
+// table names the fields in which alternatives differ.
 #include "cli/alternatives.hpp"
 
 #include <fmt/format.h>
@@ -16,12 +17,13 @@ namespace lockstep {
 
 namespace {
 
+// Values of --sort.
 const std::map<std::string, SortKey> sort_keys{
     {"", SortKey::none},         {"time", SortKey::time},     {"cost", SortKey::cost},
     {"memory", SortKey::memory}, {"energy", SortKey::energy}, {"throughput", SortKey::throughput}};
 
-// The differences between alternatives: the fields that any file lists, and the file if there are
-// several.
+// The columns that tell alternatives apart: the fields that any file lists, and the file if there
+// are several. An alternative of a file that does not list a field has the file's one value there.
 std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alternatives) {
   std::vector<std::string> fields;
   std::set<std::string> files;
@@ -68,6 +70,7 @@ AlternativesQuestion ask_alternatives(
     try {
       answered.push_back({chosen[i], record_of(alternatives[i].scenario, options)});
     } catch (const ConfigError& error) {
+      // One impossible alternative must not keep the user from the answers of the others.
       if (alternatives.size() == 1) throw;
       print_error("{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
       question.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});

@@ -1,4 +1,5 @@
-// Predicts the alternatives that scenarios list, one after the other. Used by `run` and `report`.
+// Predicts the alternatives that scenarios list, one after the other. Used by `run` and `report`: a
+// file with `platform: [a, b]`, or several files, is answered as one comparison.
 #pragma once
 
 #include <functional>
@@ -11,25 +12,29 @@
 
 namespace lockstep {
 
-// The alternatives of all files; the settings of `options` replace values of the files.
+// The alternatives of all files in order; the settings of `options` replace values of the files.
+// Throws ConfigError.
 std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
                                          const CommonOptions& options);
 
+// The answers of all alternatives.
 struct AlternativesQuestion {
-  ReportAlternatives comparison;  // rows as written
-  int code = 0;                   // 2 where an alternative cannot be, else as of one scenario
+  ReportAlternatives comparison;  // rows in the order of the files
+  int code = 0;                   // 2 if an alternative is impossible, else as for one scenario
 };
 
-// An impossible alternative is reported on stderr, and the others are still answered. A single
-// impossible alternative throws its ConfigError. `on_answer` is called for each answer.
+// Predicts the alternatives. An impossible alternative is reported on stderr, and the others are
+// still answered. A single impossible alternative throws its ConfigError. `on_answer` is called for
+// each answer.
 AlternativesQuestion ask_alternatives(
     const std::vector<Alternative>& alternatives, const CommonOptions& options,
     const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer);
 
-// "platform: g5.12xlarge, batch.per_gpu: 64"
+// The choice as a text: "platform: g5.12xlarge, batch.per_gpu: 64".
 std::string name_of(const std::vector<Chosen>& chosen);
 
+// Adds --sort, and translates its value; "" = unsorted.
 void add_sort(CLI::App& verb, std::string& key);
-SortKey sort_key(const std::string& key);  // "" = none
+SortKey sort_key(const std::string& key);
 
 }  // namespace lockstep

@@ -1,5 +1,13 @@
-// `lockstep check SCENARIO...`: does it read, divide and fit? Nothing is simulated. Like `run` it
-// ends with 3 when nothing of a scenario fits.
+// `lockstep check SCENARIO...` answers: can the scenario be read, does its batch divide, does each
+// point fit into memory? Nothing is simulated, so the answer takes milliseconds.
+//
+//   lockstep check my.yaml --set batch.per_gpu=64
+//
+//   my.yaml: ok
+//   strategy  GPUs  nodes  micro-batch  accumulation  device memory        of  fits
+//   ddp          8      1            4             2       50.3 GiB  79.2 GiB  yes
+//
+// Exit code: 2 if a scenario is wrong, else 3 if nothing of a scenario fits, else 0.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,15 +25,18 @@ namespace lockstep::check_verb {
 
 namespace {
 
+// The answer to one scenario, as a table for people and as JSON.
 struct Checked {
   Table table;
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
   bool something_fits = false;
 };
 
+// Expands the scenario into points and predicts the memory of each. Throws ConfigError.
 Checked checked_points(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = scenario_of(file, options);
   const std::vector<Point> points = expand(scenario);
+  // Remarks name options that have no effect on any point, and unwise meshes.
   for (const auto& remark : remarks(scenario, points)) note("note: " + remark);
   const std::vector<MemoryUse> memory = memory_of(points);
   using Align = Table::Align;
@@ -66,6 +77,7 @@ Checked checked_points(const std::string& file, const CommonOptions& options) {
   return checked;
 }
 
+// Checks all scenarios; mistakes in one do not keep the others from being checked.
 int check(const std::vector<std::string>& files, const CommonOptions& options) {
   int code = 0;
   auto document = nlohmann::ordered_json::array();

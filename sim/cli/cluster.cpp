@@ -1,4 +1,11 @@
-// `lockstep cluster SCENARIO`: a list of jobs on a cluster under several scheduling policies.
+// `lockstep cluster SCENARIO` answers: how long do the jobs of a list wait and run on one cluster,
+// under several scheduling policies?
+//
+//   lockstep cluster scenarios/cluster/gang_or_elastic.yaml
+//
+// The answer has a row for each policy: waiting and completion times, makespan, use of the GPUs,
+// fragmentation, evictions, resizes and lost work; then the workloads that gain or lose. --csv has
+// a row for each job and policy (docs/cluster.md).
 #include "cli/verb.hpp"
 #include "cluster/question.hpp"
 
@@ -11,6 +18,7 @@ struct Arguments {
   CommonOptions common;
 };
 
+// Simulates the speeds of the jobs, plays all policies, and prints the answer.
 int answer_for(const Arguments& arguments) {
   ClusterAnswer answer;
   {

@@ -1,7 +1,10 @@
 // Functions that several verbs share: reading scenarios, printing answers, progress. Use them in
-// every verb, so that output and exit codes agree. Results go to stdout, everything else to stderr.
-// Exit codes: 0 done, 1 a fault of ours, 2 wrong input, 3 nothing fits, 4 a gate failed, 5 a rank
-// was killed, 74 the answer cannot be written.
+// every verb, so that output and exit codes agree. Results go to stdout, notes and progress to
+// stderr.
+//
+// Exit codes (docs/command-line.md):
+//   0 done   1 a fault of the program   2 wrong input   3 nothing fits   4 a gate failed
+//   5 a rank was killed   74 the answer cannot be written   130 interrupted
 #pragma once
 
 #include <fmt/format.h>
@@ -16,15 +19,17 @@
 
 namespace lockstep {
 
+// The form of an answer; text is for people, the others are for programs.
 enum class Format { text, json, csv, markdown, openmetrics };
 
+// Options that most verbs have (verb.hpp declares them).
 struct CommonOptions {
   Format format = Format::text;
   int workers = 0;                      // 0 = one per core
-  std::vector<std::string> settings{};  // "PATH=VALUES"
+  std::vector<std::string> settings{};  // of --set, "PATH=VALUES"
 };
 
-// The scenario of a file, with the settings of `options` instead of the file's values; `-` is
+// The scenario of a file, with the settings of `options` in place of the file's values; `-` is
 // standard input. Throws ConfigError.
 Scenario scenario_of(const std::string& file, const CommonOptions& options);
 
@@ -34,10 +39,12 @@ std::string rendered(const Table& table, Format format, std::size_t keys = 1);
 
 class ProgressLine;
 struct ReplaysOptions;
-// Options of the real trainings that `verb` runs.
+// Options of the real trainings that `verb` runs (convergence).
+// REQUIRES: `progress` outlives the options.
 ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers);
 
-// The complete answer of `run` to a scenario: predictions, and accuracy if it is requested.
+// The complete answer of `run` to a scenario: predictions, and accuracy if the scenario asks for
+// it. Shows progress. Throws ConfigError.
 ResultRecord record_of(const Scenario& scenario, const CommonOptions& options);
 
 // Prints an answer for people. On a terminal important parts are highlighted, unless NO_COLOR is
@@ -52,6 +59,7 @@ std::string counted(Count count, const std::string& noun) {
 
 // Prints a note on stderr, unless --quiet suppresses everything but errors.
 void note(const std::string& text);
+// Whether --quiet is given.
 bool& quiet();
 
 // Writes `text` as the file and reports it on stderr; "-" = stdout. Throws OutputError.
@@ -60,24 +68,30 @@ void write_answer(const std::string& path, const std::string& text);
 void keep_inputs(const std::vector<std::string>& inputs, const char* option,
                  const std::string& output);
 
-bool something_fits(const std::vector<Prediction>& predictions);  // into memory
+// Whether a prediction fits into memory; otherwise verbs end with exit code 3.
+bool something_fits(const std::vector<Prediction>& predictions);
 // Prints the warnings of the whole record on stderr.
 void tell_warnings(const ResultRecord& record);
 // Prints on stderr the reasons of points without an answer. Returns the exit code: 1 if there is
-// any.
+// any, else 0.
 int tell_failures(const std::vector<Failure>& failures);
 
-// One line of progress on stderr, only during long work. If stderr is not a terminal, occasional
-// lines are printed, the first after ten seconds.
+// One line of progress on stderr, only during long work. On a terminal the line is redrawn several
+// times a second. Otherwise a line is printed after ten seconds, and whenever the time has doubled.
 class ProgressLine {
  public:
+  // `what` is the activity: "simulating".
   explicit ProgressLine(std::string what);
   ~ProgressLine();
+  // Shows the progress of points, if a line is due.
   void update(const RunProgress& progress);
   // Progress of many similar items, of which `before` were complete at the start.
   void update_rate(std::size_t done, std::size_t all, std::size_t before);
+  // Removes the line.
   void clear();
-  void restart();  // the remaining time is that of what begins now
+  void restart();  // begins to measure the remaining time
+  // Options of a run that reports to this line.
+  // REQUIRES: the line outlives the options.
   RunOptions run_options(int workers);
 
  private:
@@ -88,12 +102,15 @@ class ProgressLine {
   std::string what_;
   bool terminal_;
   double started_;
-  double shown_ = 0;  // when; 0 = never
-  double next_ = 10;  // seconds from the beginning, where there is no terminal
+  double shown_ = 0;  // time of the latest line; 0 = none is shown
+  // Without a terminal: seconds from the beginning until the next line.
+  double next_ = 10;
 };
 
+// Answer of `export --layers`: the layers of every point's model, and its communication.
 std::string layers_json(const Scenario& scenario);
-// Live bytes by kind at each moment of a step, and the tensors at the peak, of every point.
+// Answer of `export --memory`: live bytes by kind at each moment of a step, and the tensors at the
+// peak, for every point.
 std::string memory_json(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -1,5 +1,12 @@
-// `lockstep compare A [B]`: the strategies of one scenario against its first, or two scenarios
-// point by point. Like `check` it exits with 3 if no point of one of them fits.
+// `lockstep compare A [B]` answers: how much faster is one job than another, and which parts of the
+// step make the difference? With one scenario, each strategy is compared with the first; with two,
+// the points of B with the same points of A. Times are per sample, so that batches may differ.
+//
+//   lockstep compare before.yaml after.yaml --picture difference.svg
+//
+// The answer is a table with the ratio and its 90 % interval, then a sentence for each pair with
+// the parts of the difference. Exit code: 1 if a point has no answer, 3 if no point of a scenario
+// fits.
 #include "questions/compare.hpp"
 
 #include <fmt/format.h>
@@ -17,10 +24,11 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string picture;  // "" = none
+  std::string picture;  // an SVG file; "" = none
   CommonOptions common;
 };
 
+// The answer of --json.
 std::string comparisons_json(const std::vector<Comparison>& list) {
   auto document = nlohmann::ordered_json::array();
   for (const Comparison& c : list) {
@@ -38,7 +46,8 @@ std::string comparisons_json(const std::vector<Comparison>& list) {
   return document.dump(2) + "\n";
 }
 
-// The names of two scenarios stand above the table, whose lines they would fill.
+// The table for people. With two scenarios, their names stand above the table, because they would
+// fill its rows.
 std::string table_text(std::vector<Comparison> list, const std::vector<ResultRecord>& records) {
   if (records.size() < 2) return comparison_table(list).folded(text_width, 2);
   for (Comparison& c : list) {
@@ -49,6 +58,7 @@ std::string table_text(std::vector<Comparison> list, const std::vector<ResultRec
          "\n\n" + comparison_table(list).folded(text_width, 2);
 }
 
+// Simulates the scenarios, compares them, and prints or draws the answer.
 int compare(const Arguments& arguments) {
   const std::vector<std::string>& files = arguments.files;
   if (!arguments.picture.empty()) keep_inputs(files, "--picture", arguments.picture);
@@ -68,6 +78,8 @@ int compare(const Arguments& arguments) {
   const bool single = files.size() == 1;
   const std::vector<Comparison> list = single ? compare_strategies(records.front())
                                               : compare_scenarios(records.front(), records.back());
+  // Without a common point there is nothing to compare; a failed simulation has been reported
+  // already.
   if (list.empty() && code == 0) {
     throw single
         ? file_error(files.front(), "strategies", "has one strategy: nothing to compare",
@@ -87,6 +99,7 @@ int compare(const Arguments& arguments) {
   }
   print(text);
   if (!arguments.picture.empty()) write_answer(arguments.picture, comparison_picture(list));
+  // The answer is printed even if nothing fits; the exit code says so.
   for (std::size_t i = 0; i < records.size(); ++i) {
     if (code == 1 || something_fits(records[i].predictions)) continue;
     print_error("{}: nothing fits into memory\n", files[i]);

@@ -1,4 +1,8 @@
-// `lockstep completion SHELL`: a script that asks the program for candidates; and the candidates.
+// `lockstep completion SHELL` prints a script with which bash, zsh or fish completes command lines.
+// The script asks the program for candidates (`lockstep completion words -- WORDS`), so verbs and
+// options are never out of date.
+//
+//   lockstep completion bash > ~/.local/share/bash-completion/completions/lockstep
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +18,7 @@ namespace {
 // Options that take the name of a platform.
 constexpr const char* platforms_option = "--platforms";
 
+// The values of an option, if they are few.
 std::vector<Completion> values_of(const DescribedOption& option) {
   std::vector<Completion> values;
   const auto& names = option.names;
@@ -24,7 +29,8 @@ std::vector<Completion> values_of(const DescribedOption& option) {
   return values;
 }
 
-// The words that follow `verb`: its options and their values, and verbs of its own.
+// The words that may follow `verb`: values if the word before is an option with a value, else
+// options, values of positionals, and verbs of the verb (`calibrate collectives`).
 std::vector<Completion> words_after(const DescribedVerb& verb,
                                     const std::vector<DescribedVerb>& verbs,
                                     const std::string& before) {
@@ -50,6 +56,7 @@ std::vector<Completion> words_after(const DescribedVerb& verb,
 
 std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
                                     const std::vector<std::string>& words) {
+  // The word that the user is typing; options are offered once it begins with a dash.
   const std::string typed = words.empty() ? "" : words.back();
   std::vector<Completion> found;
   if (words.size() < 2) {
@@ -73,7 +80,7 @@ std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
 namespace lockstep::completion_verb {
 namespace {
 
-// Where the program knows no word, the shell offers files.
+// The scripts. Where the program knows no candidate, the shell offers files.
 constexpr const char* bash_script =
     R"(# bash completion for lockstep: source this file, or put it into
 # ~/.local/share/bash-completion/completions/lockstep

@@ -1,5 +1,6 @@
-// Options of verbs that accept the config of a training program instead of a scenario. Add them in
-// the verb's declaration.
+// Options of verbs that accept the config of a training program in place of a scenario (`check`,
+// `run`, `recommend`, ...: `--from train.sh`), and of the verb `import-config`. Add them in the
+// verb's declaration; docs/import-config.md lists the programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,10 +10,10 @@
 namespace lockstep {
 
 // Adds --model, --platform, --gpus (unless the verb has its own), --sequence, --micro, --global,
-// --format, --leave-out.
+// --format, --leave-out: answers to the questions that a config leaves open.
 void add_answers(CLI::App& verb, ConfigAnswers& answers);
 
-// A config of a training program that replaces a scenario file.
+// A config of a training program that replaces a scenario file, and the files that it points to.
 struct ConfigSource {
   std::vector<std::string> files;
   ConfigAnswers answers;
@@ -21,8 +22,9 @@ struct ConfigSource {
 // Adds --from and the options of add_answers. `scenario` is the option that --from replaces.
 void add_from(CLI::App& verb, CLI::Option* scenario, ConfigSource& source);
 
-// The name under which the scenario of `source` is read; "" = no config is given. Throws
-// ConfigError, also if neither or both of a scenario and a config are given.
+// Imports the config and returns the name under which its scenario can be read; "" = no config is
+// given. `names_scenario` says whether the user names a scenario file. Throws ConfigError, also if
+// neither or both of the two are given.
 std::string scenario_from(const ConfigSource& source, bool names_scenario);
 
 // Prints on stderr how each key of the config was understood.

@@ -1,4 +1,5 @@
-// Chooses the point, and writes its files.
+// Chooses the point of a scenario for which --emit writes files, and writes them. Job scripts
+// (sbatch, skypilot) state a time limit, so the point is simulated for them.
 #include "cli/emit.hpp"
 
 #include <fmt/format.h>
@@ -16,6 +17,8 @@
 namespace lockstep {
 namespace {
 
+// The only point that matches the user's strategy and GPU count. Throws ConfigError if there is
+// none or more than one.
 const Point& chosen(const std::vector<Point>& points, const EmitOptions& options) {
   std::vector<const Point*> fitting;
   for (const Point& point : points) {
@@ -32,11 +35,12 @@ const Point& chosen(const std::vector<Point>& points, const EmitOptions& options
       "--strategy LABEL, --gpus N");
 }
 
-// The upper end of the whole run's interval; 0 where the scenario has no dataset.
+// The upper end of the whole run's 90 % interval in seconds; 0 if the scenario has no dataset.
 double longest_run(const Scenario& scenario, const Point& point) {
   if (!scenario.dataset.says_length()) return 0;
   ResultRecord record = record_of(scenario, {});
   for (const Prediction& prediction : record.predictions) {
+    // The prediction of the chosen point.
     const bool same =
         prediction.strategy == point.label && prediction.gpus == point.job.mesh.gpus();
     if (same && prediction.step_seconds > 0)
@@ -56,11 +60,14 @@ void add_emit(CLI::App& verb, EmitOptions& options) {
                   "Folder for the files of --emit (default: print a single file)");
 }
 
+// Chooses the point, makes all files, and writes them into the folder or prints the only one. Notes
+// name settings that a format cannot express.
 int emit(const Scenario& scenario, const EmitOptions& options) {
   const std::vector<Point> points = expand(scenario);
   const Point& point = chosen(points, options);
   if (options.folder.empty() && options.formats.size() > 1)
     throw file_error("", "--emit", "several files are not printed", "-o FOLDER");
+  // Only job scripts state a time limit; the other formats need no simulation.
   const bool timed = std::any_of(
       options.formats.begin(), options.formats.end(),
       [](const std::string& format) { return format == "sbatch" || format == "skypilot"; });

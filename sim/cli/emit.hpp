@@ -1,5 +1,5 @@
-// The option `--emit`: writes files that start a scenario's training. Used by verbs with a
-// scenario.
+// The option `--emit`: writes files that start a scenario's training (DeepSpeed, accelerate,
+// sbatch, ...). Used by `export` and `recommend`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,9 +10,10 @@
 
 namespace lockstep {
 
+// The user's choice of files, and of the point that they are for.
 struct EmitOptions {
   std::vector<std::string> formats;  // of emit_formats()
-  std::string folder;                // "" = print, one format alone
+  std::string folder;                // "" = print; then there may be one format only
   std::string strategy;              // label; "" = the scenario's only one
   int gpus = 0;                      // 0 = the scenario's only count
 };

@@ -1,6 +1,14 @@
-// `lockstep explain SCENARIO [OTHER]`: the inputs that determine the numbers; with two scenarios,
-// the causes of the difference between their common points. Like `run` it ends with 3 when nothing
-// fits.
+// `lockstep explain SCENARIO [OTHER]` answers: which inputs determine the predicted step?
+//
+//   lockstep explain my.yaml --set gpus=64
+//
+// For each point the answer has four parts: the step by cause (compute bound by arithmetic or by
+// memory, exposed communication, ...), the device time by kind of layer, the sensitivity to each
+// input, and the share of measured costs. The verb also explains the change from each GPU count to
+// the next, and from the first strategy to the others. With two scenarios the verb explains the
+// difference between their common points only.
+//
+// Exit code: 1 if a point has no answer, 3 if nothing of a scenario fits.
 #include "questions/explain.hpp"
 
 #include <fmt/format.h>
@@ -28,14 +36,16 @@ namespace {
 using Align = Table::Align;
 using Json = nlohmann::ordered_json;
 
+// A scenario's points and predictions, in the same order.
 struct Explained {
   Scenario scenario;
-  std::vector<CostScale> scales;
+  std::vector<CostScale> scales;  // of the scenario's anchor
   std::vector<Point> points;
   std::vector<Prediction> predictions;
-  int code = 0;
+  int code = 0;  // exit code of this scenario alone
 };
 
+// Reads and simulates a scenario as `run` does.
 Explained predict_all(const std::string& file, const CommonOptions& common,
                       const RunOptions& options) {
   Explained e;
@@ -53,16 +63,19 @@ Explained predict_all(const std::string& file, const CommonOptions& common,
   return e;
 }
 
+// The name of a point: "fsdp on 8 GPUs".
 std::string title(const Prediction& p) {
   return point_text(p.strategy, p.gpus);
 }
 
+// Sum of the parts, in seconds.
 double total(const Attribution& attribution) {
   double sum = 0;
   for (const auto& [quantity, seconds] : attribution) sum += seconds;
   return sum;
 }
 
+// The parts as a JSON object, in seconds.
 Json json_of(const Attribution& attribution) {
   Json json = Json::object();
   for (const auto& [quantity, seconds] : attribution) json[quantity] = seconds;
@@ -73,18 +86,20 @@ std::string milliseconds(double seconds) {
   return fmt::format("{:.3f}", 1e3 * seconds);
 }
 
-// All reasons for one point.
+// The explanation of one point.
 struct Reasons {
-  Attribution parts;  // of the step
-  Attribution kinds;  // of the device time of a micro-batch
-  std::vector<Sensitivity> changes;
+  Attribution parts;                 // the step by cause
+  Attribution kinds;                 // the device time of a micro-batch by kind of layer
+  std::vector<Sensitivity> changes;  // the step with each input changed
 };
 
+// Explains point `i`; simulates it once per input.
 Reasons reasons_of(const Explained& e, std::size_t i, const RunOptions& run) {
   return {attribute(e.predictions[i], e.points[i]), device_time_by_kind(e.points[i]),
           sensitivities(e.scenario, e.points[i], e.scales, run)};
 }
 
+// Prints the explanation of one point: three tables between two sentences.
 void print_point(const Prediction& p, const Reasons& why, Format format) {
   const double step = total(why.parts);
   print(wrapped(fmt::format("{}: {} per step. {}", title(p), human(step, Dimension::seconds, 4),
@@ -109,8 +124,8 @@ void print_point(const Prediction& p, const Reasons& why, Format format) {
 
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
   for (const Sensitivity& s : why.changes) {
-    const double change = std::abs(s.step_change) < 5e-5 ? 0 : s.step_change;  // no "-0.00 %"
-    // Where nothing fits as it is, the heading has said so.
+    const double change = std::abs(s.step_change) < 5e-5 ? 0 : s.step_change;  // avoids "-0.00 %"
+    // If the point does not fit as written, the heading has said so.
     const bool no_way = !s.fits && !p.out_of_memory;
     sensitivity.add_row(
         {no_way ? s.input + " (does not fit)" : s.input, fmt::format("{:+.2f} %", 100 * change)});
@@ -125,6 +140,7 @@ void print_point(const Prediction& p, const Reasons& why, Format format) {
         "\n\n");
 }
 
+// The explanation of one point for --json, in SI units.
 Json json_of(const Prediction& p, const Reasons& why) {
   Json changes = Json::array();
   for (const Sensitivity& s : why.changes) {
@@ -140,7 +156,7 @@ Json json_of(const Prediction& p, const Reasons& why) {
           {"sensitivities", changes}};
 }
 
-// One point of a prediction, and its name in a comparison.
+// One point of a comparison, and its name there.
 struct Side {
   std::string name;
   const Explained& of;
@@ -152,18 +168,21 @@ Side side_of(const Explained& e, std::size_t i) {
   return {title(e.predictions[i]), e, e.predictions[i], e.points[i]};
 }
 
+// Pairs of points whose difference is explained.
 using Differences = std::vector<std::pair<Side, Side>>;
 
+// The gain of each axis of the mesh; empty if the meshes are equal.
 std::vector<AxisChange> axes_between(const Side& from, const Side& to, const RunOptions& run) {
   return axis_changes(from.of.scenario, from.point, to.of.scenario, to.point, from.of.scales, run);
 }
 
-// Time per sample of `to` minus that of `from`, part by part, and axis by axis of a mesh.
+// Prints the time per sample of `to` minus that of `from`, part by part, and axis by axis of a
+// mesh.
 void print_difference(const Side& from, const Side& to, Format format, const RunOptions& run) {
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
   const auto add = [&](const std::string& quantity, double a, double b) {
     const double more = 1e3 * (b - a);
-    constexpr double shown = 0.00005;  // less is rounding, of either sign
+    constexpr double shown = 0.00005;  // ms; a smaller difference is rounding, of either sign
     table.add_row({quantity, fmt::format("{:.4f}", 1e3 * a), fmt::format("{:.4f}", 1e3 * b),
                    fmt::format("{:+.4f}", std::abs(more) < shown ? 0.0 : more)});
   };
@@ -187,6 +206,7 @@ void print_difference(const Side& from, const Side& to, Format format, const Run
   print(rendered(changes, format) + "\n");
 }
 
+// The difference of two points for --json.
 Json json_of(const Side& from, const Side& to, const RunOptions& run) {
   Json parts = Json::array();
   for (const auto& part : difference(from.prediction, from.point, to.prediction, to.point)) {
@@ -201,7 +221,7 @@ Json json_of(const Side& from, const Side& to, const RunOptions& run) {
   return json;
 }
 
-// The points that two scenarios have in common.
+// The points that two scenarios have in common: equal strategy and GPU count.
 Differences common_points(const Explained& first, const Explained& second) {
   Differences list;
   for (std::size_t i = 0; i < first.points.size(); ++i) {
@@ -220,6 +240,7 @@ Differences common_points(const Explained& first, const Explained& second) {
 Differences steps_between(const Explained& e) {
   Differences list;
   for (std::size_t i = 1; i < e.points.size(); ++i) {
+    // Points are ordered by strategy, then by GPU count.
     if (e.predictions[i - 1].strategy != e.predictions[i].strategy) continue;
     list.emplace_back(side_of(e, i - 1), side_of(e, i));
   }
@@ -231,6 +252,7 @@ Differences steps_between(const Explained& e) {
   return list;
 }
 
+// Explains each point, then each difference.
 int explain(const std::vector<std::string>& files, const CommonOptions& options) {
   const RunOptions run{options.workers, {}};
   const Explained first = predict_all(files.front(), options, run);
@@ -242,6 +264,7 @@ int explain(const std::vector<std::string>& files, const CommonOptions& options)
   }
   const bool json = options.format == Format::json;
   Json document{{"points", Json::array()}, {"differences", Json::array()}};
+  // With two scenarios only their differences are explained.
   for (std::size_t i = 0; !second && i < first.points.size(); ++i) {
     const Reasons why = reasons_of(first, i, run);
     if (json) {

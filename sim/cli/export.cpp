@@ -1,6 +1,10 @@
-// `lockstep export SCENARIO`: the scenario with every default written out, as a valid scenario;
-// with --layers, the layers of its points (export_layers.cpp); with --emit, files that start its
-// training.
+// `lockstep export SCENARIO` prints the scenario with every default written out. The output is a
+// valid scenario with the same predictions, so it documents a result or starts a new scenario.
+//
+//   lockstep export my.yaml > every-default.yaml
+//
+// With --layers or --memory it prints JSON about every point (export_layers.cpp,
+// export_memory.cpp); with --emit it writes files that start the scenario's training (emit.cpp).
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
@@ -17,8 +21,10 @@ struct Arguments {
   EmitOptions emit;
 };
 
+// Prints one of the three documents, or writes the files of --emit.
 int export_scenario(const Arguments& arguments) {
   const Scenario scenario = read_scenario(arguments.file);
+  // --emit goes before --layers, and --layers before --memory.
   if (!arguments.emit.formats.empty()) return emit(scenario, arguments.emit);
   print(arguments.layers   ? layers_json(scenario)
         : arguments.memory ? memory_json(scenario)

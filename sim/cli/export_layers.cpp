@@ -1,4 +1,10 @@
-// `lockstep export SCENARIO --layers`: see export_layers.hpp.
+// The answer of `lockstep export SCENARIO --layers`: JSON for programs that build the same network.
+//
+//   lockstep export my.yaml --layers | jq '.steps[0].layers[].name'
+//
+// `steps` has the layers of each distinct training step with attributes and parameters. `points`
+// has, for each strategy and GPU count, the index of its step and its communication (DDP buckets,
+// FSDP units).
 #include <fmt/format.h>
 
 #include <map>
@@ -14,6 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A layer: name, kind, inputs, attributes and shapes of parameters.
 Json to_json(const Layer& layer) {
   Json j;
   j["name"] = layer.name;
@@ -30,6 +37,7 @@ Json to_json(const Layer& layer) {
   return j;
 }
 
+// A training step: model, precision, samples, tokens and layers.
 Json to_json(const TrainingStep& step) {
   Json j;
   j["model"] = step.model;
@@ -50,7 +58,7 @@ std::string layers_json(const Scenario& scenario) {
   document["schema_version"] = 1;
   document["points"] = Json::array();
   document["steps"] = Json::array();
-  std::map<const TrainingStep*, std::size_t> steps;  // points of one workload share their step
+  std::map<const TrainingStep*, std::size_t> steps;  // points of one workload share a step
   for (const Point& point : expand(scenario)) {
     const auto [known, is_new] = steps.emplace(point.job.step.get(), steps.size());
     if (is_new) document["steps"].push_back(to_json(*point.job.step));

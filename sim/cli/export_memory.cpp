@@ -1,4 +1,9 @@
-// `lockstep export SCENARIO --memory`: the account of live bytes, moment by moment.
+// The answer of `lockstep export SCENARIO --memory`: the account of live bytes, moment by moment.
+//
+//   lockstep export my.yaml --memory | jq '.points[0].peak_at'
+//
+// For each point, `moments` has the live bytes by kind (parameters, gradients, activations, ...) in
+// each phase, layer and micro-batch of a step, and `at_peak` the tensors at the moment of the peak.
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -10,6 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Bytes by kind; kinds without bytes are left out.
 Json to_json(const MemoryAccount& account) {
   Json bytes = Json::object();
   for (std::size_t kind = 0; kind < account.size(); ++kind) {
@@ -18,6 +24,7 @@ Json to_json(const MemoryAccount& account) {
   return bytes;
 }
 
+// Plays the point's step on the allocator with a log.
 Json to_json(const Point& point) {
   MemoryLog log;
   const MemoryUse use = point.strategy->memory(point.job, {.log = &log});

@@ -1,5 +1,15 @@
-// `lockstep fits SCENARIO`: points that fit into memory, and changes by which others would. Like
-// `run` it ends with 3 when nothing fits as it is written.
+// `lockstep fits SCENARIO` answers: how do I make a job fit into memory? For each point it says
+// whether the job fits as written; if not, which fewest changes would make it fit; and which
+// largest micro-batch and which fewest GPUs fit.
+//
+//   lockstep fits scenarios/does_not_fit.yaml
+//
+//   ddp on 8 GPUs: does not fit: 168 GiB short
+//     would fit: fsdp with full_shard and micro-batch 1 with 4 accumulation steps (...)
+//     largest micro-batch: none, otherwise as written
+//     fewest GPUs: none, otherwise as written
+//
+// Exit code: 1 if a point has no answer, 3 if nothing fits as written.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -25,12 +35,14 @@ struct Arguments {
   CommonOptions common;
 };
 
+// The answer for one point.
 struct Answer {
-  Prediction written;
-  std::vector<FittingJob> changed;  // where the point does not fit
-  std::optional<FittingJob> largest, fewest;
+  Prediction written;                         // the point as the scenario writes it
+  std::vector<FittingJob> changed;            // least changes, if the point does not fit
+  std::optional<FittingJob> largest, fewest;  // micro-batch; GPUs
 };
 
+// A job that fits, with its changes in words and its main figures.
 Json json_of_job(const FittingJob& job) {
   const Prediction& p = job.prediction;
   Json json;
@@ -46,6 +58,7 @@ Json json_of_job(const FittingJob& job) {
   return json;
 }
 
+// The answer for one point for --json.
 Json json_of_answer(const Answer& answer) {
   const auto job_json = [](const std::optional<FittingJob>& job) {
     return job ? json_of_job(*job) : Json();
@@ -62,6 +75,7 @@ Json json_of_answer(const Answer& answer) {
   return json;
 }
 
+// The answer for one point for people.
 std::string text_of(const Answer& answer) {
   const Prediction& p = answer.written;
   const bool fits = !p.out_of_memory;
@@ -83,6 +97,7 @@ std::string text_of(const Answer& answer) {
   return text;
 }
 
+// Predicts all points as written, then searches for changes, point by point.
 int fits_for(const Arguments& arguments) {
   const Scenario scenario = scenario_of(arguments.file, arguments.common);
   const std::vector<CostScale> scales = anchor_scales(scenario, {});

@@ -1,4 +1,10 @@
-// `lockstep import-config FILE...`: a scenario from the config of a training program.
+// `lockstep import-config FILE...` makes a scenario from the config or launch script of a training
+// program, and tells how each key was understood.
+//
+//   lockstep import-config train.sh --platform dgx-h100 -o my.yaml
+//
+// --json adds an account of every key: mapped, without effect, approximated, asked, left out or
+// unknown. docs/import-config.md lists the programs.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -18,6 +24,7 @@ struct Arguments {
   bool json = false;
 };
 
+// The word of --json for the treatment of a key.
 const char* fate_name(KeyFate fate) {
   switch (fate) {
     case KeyFate::mapped:
@@ -36,6 +43,7 @@ const char* fate_name(KeyFate fate) {
   return "unknown";
 }
 
+// The answer of --json.
 std::string json_text(const ImportedConfig& config) {
   nlohmann::ordered_json document{{"format", config.format}, {"files", config.files}};
   document["scenario"] = scenario_text(config);
@@ -57,6 +65,7 @@ std::string json_text(const ImportedConfig& config) {
   return document.dump(2) + "\n";
 }
 
+// Imports the files, tells the user about keys and assumptions, and writes the scenario.
 int import_config(const Arguments& arguments) {
   const ImportedConfig config = imported_config(arguments.files, arguments.answers);
   tell_import(config);

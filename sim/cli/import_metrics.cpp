@@ -1,5 +1,14 @@
-// `lockstep import-metrics LOG`: a log's step time and memory as `anchor:` and `measured:` of a
-// scenario.
+// `lockstep import-metrics LOG` turns a training's log into `anchor:` and `measured:` rows of a
+// scenario: the median step time and the peak memory.
+//
+//   lockstep import-metrics train.log --scenario my.yaml -o anchored.yaml
+//
+//   anchor:
+//     - {gpus: 16, step_time: 5.53 s, source: "train.log (Megatron-LM), steps 1 to 45, median"}
+//   measured:
+//     - {gpus: 16, step_time: 5.53 s, peak_allocated: 56886281728 B, source: ...}
+//
+// Without -o it prints the rows. With a scenario it compares the steps with the prediction, too.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -16,9 +25,10 @@ namespace {
 
 struct Arguments {
   LogQuestion question;
-  std::string output = "-";
+  std::string output = "-";  // "-" = standard output
 };
 
+// The text for the field `source` of a row: file, program, steps and statistic.
 std::string source_of(const LoggedRun& run) {
   if (run.steps.all.empty())
     return fmt::format("{} ({}), its summary", run.log.file, run.log.program);
@@ -26,6 +36,7 @@ std::string source_of(const LoggedRun& run) {
                      run.steps.all.front().first, run.steps.all.back().last);
 }
 
+// The two rows as YAML.
 std::string rows(const LoggedRun& run) {
   const std::string label =
       run.strategy.empty() ? "" : fmt::format("strategy: {}, ", fields::yaml_text(run.strategy));
@@ -40,9 +51,10 @@ std::string rows(const LoggedRun& run) {
                      figures, source, figures, memory, source);
 }
 
-// The scenario's own text with the rows at its end.
+// The scenario's own text with the rows at its end. Throws ConfigError if it has such rows already.
 std::string with_rows(const std::string& scenario, const LoggedRun& run) {
   const Node root = Node::parse_file(scenario);
+  // Rows of another measurement would contradict the new ones.
   for (const char* field : {"anchor", "measured"}) {
     if (root.find(field))
       throw ConfigError(root.find(field)->error("stands in the scenario already",
@@ -53,6 +65,7 @@ std::string with_rows(const std::string& scenario, const LoggedRun& run) {
   return text + rows(run);
 }
 
+// Reads the log, compares it with a prediction if there is one, and prints or writes the rows.
 int import_metrics(Arguments& arguments) {
   const LoggedRun run = logged_run(arguments.question);
   if (run.gpus == 0)
@@ -64,6 +77,7 @@ int import_metrics(Arguments& arguments) {
   }
   if (arguments.question.common.format == Format::json) {
     print(steps_json(run).dump(2) + "\n");
+    // Without a scenario there is no file to which rows could be added, so -o gets the rows alone.
   } else if (arguments.output == "-" || arguments.question.scenario.empty()) {
     write_answer(arguments.output, rows(run));
   } else {

@@ -1,5 +1,11 @@
-// `lockstep import-trace TRACE --model NAME --batch N`: layer times from a PyTorch profiler
-// trace.
+// `lockstep import-trace TRACE --model NAME --batch N` reads layer times from a PyTorch profiler
+// trace (Kineto) into a profile, or compares them with the model's.
+//
+//   lockstep import-trace trace.json.gz --model resnet50 --batch 32 -o my-profile
+//   lockstep import-trace trace.json --model gpt2 --batch 8 --as v100-sxm2-32gb --compare kinds
+//
+// The trace's operators are matched with the layers of the named model in the order of execution;
+// notes tell which share of the time was attributed.
 #include "imports/import_trace.hpp"
 
 #include <fmt/format.h>
@@ -24,17 +30,20 @@ namespace {
 struct Arguments {
   std::string file, model, precision = "fp32", device, folder;
   std::int64_t batch = 0;
-  std::vector<std::int64_t> image;  // empty, 0 = the model's default
+  std::vector<std::int64_t> image;  // channels, height, width; empty = the model's default
+  // 0 = the model's default.
   std::int64_t sequence = 0, classes = 0;
   TraceParts parts;
   std::optional<ComparedBy> compare;
   CommonOptions common;
 };
 
+// Seconds for people.
 std::string time(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
+// Tells the user the step's parts and the attributed share.
 void report(const TraceImport& imported) {
   const double parts =
       imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds;
@@ -49,7 +58,8 @@ void report(const TraceImport& imported) {
   for (const std::string& remark : imported.notes) note("note: " + remark);
 }
 
-// Seconds and a share for programs, units for people.
+// Adds the cells of one pass: measured, modelled, error. `figures` writes seconds and a share for
+// programs, else units for people.
 void add_times(std::vector<std::string>& cells, const DeviceTimes& times, bool figures) {
   for (const double seconds : {times.measured, times.modelled}) {
     cells.push_back(figures ? fmt::format("{}", seconds) : seconds > 0 ? time(seconds) : "-");
@@ -59,6 +69,7 @@ void add_times(std::vector<std::string>& cells, const DeviceTimes& times, bool f
                                       : fmt::format("{:+.1f} %", 100 * times.error()));
 }
 
+// The table of --compare: measured and modelled device time by layer or by kind of layer.
 Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by, bool figures) {
   const bool kinds = by == ComparedBy::kinds, backward = compared.back().backward.has_value();
   std::vector<Table::Column> columns{{kinds ? "kind" : "layer", Table::Align::left}};
@@ -82,6 +93,7 @@ Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by,
   return table;
 }
 
+// Prints the table; its title names the device.
 void print_compared(const TraceImport& imported, const TrainingStep& step,
                     const Arguments& options) {
   const Device device = load_device(options.device);
@@ -94,6 +106,8 @@ void print_compared(const TraceImport& imported, const TrainingStep& step,
   print(rendered(table, options.common.format));
 }
 
+// Imports the trace for the model, merges its measurements into the profile, and prints or writes
+// the profile or the comparison.
 int import_layers(const Arguments& options) {
   if (!options.compare && options.common.format != Format::text)
     throw file_error("", options.common.format == Format::csv ? "--csv" : "--markdown",
@@ -110,6 +124,7 @@ int import_layers(const Arguments& options) {
   input.classes = options.classes;
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(options.file, step, options.parts);
+  // Merge into the profile of the folder, so that measurements of other models stay.
   Profile profile = open_profile(options.folder, options.device);
   if (const auto device_note = take_device(profile, imported.profile.device))
     note("note: " + *device_note);

@@ -1,4 +1,8 @@
-// `lockstep list WHAT`: the shipped models, devices, platforms, strategies, recipes and scenarios.
+// `lockstep list WHAT` prints a table of the shipped models, devices, platforms, strategies,
+// recipes or scenarios: the names that a scenario may use, with their main figures.
+//
+//   lockstep list platforms
+//   lockstep list models --csv
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +23,7 @@ namespace {
 
 using Align = Table::Align;
 
+// The tables, one function each. Every file is read, so a wrong file is an error here.
 Table models() {
   Table table({{"model", Align::left}, {"parameters"}, {"forward MAC per sample"}});
   for (const auto& name : known_models()) {
@@ -87,6 +92,7 @@ Table strategies() {
   return table;
 }
 
+// The scenarios of all folders; a scenario of a cluster is for another verb than `run`.
 Table scenarios() {
   Table table({{"scenario", Align::left}, {"verb", Align::left}, {"name", Align::left}});
   std::vector<std::string> files;
@@ -97,6 +103,7 @@ Table scenarios() {
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
     const Node scenario = Node::parse_file(file);
+    // The path below the data folder, as a user would type it in the source tree.
     table.add_row({file.substr(data_folder("").size()),
                    scenario.find("cluster") ? "cluster" : "run",
                    scenario.find("name").value_or(Node()).scalar()});
@@ -104,6 +111,7 @@ Table scenarios() {
   return table;
 }
 
+// One row for each field that a recipe sets.
 Table recipes() {
   Table table({{"recipe", Align::left}, {"field", Align::left}, {"value", Align::left}});
   for (std::size_t i = 0; i < EnumNames<Recipe>::names.size(); ++i) {
@@ -115,6 +123,7 @@ Table recipes() {
   return table;
 }
 
+// The tables by the name on the command line.
 const std::map<std::string, Table (*)()> tables{
     {"models", models},         {"devices", devices}, {"platforms", platforms},
     {"strategies", strategies}, {"recipes", recipes}, {"scenarios", scenarios}};

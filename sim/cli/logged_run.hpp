@@ -1,5 +1,5 @@
-// A training's log beside the scenario that describes it. Shared by `import-metrics` and
-// `diagnose`.
+// A training's log beside the scenario that describes it: steady steps of the log, and the
+// prediction for the same strategy and GPU count. Shared by `import-metrics` and `diagnose`.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,24 @@
 
 namespace lockstep {
 
+// The options of both verbs.
 struct LogQuestion {
-  std::string log, scenario;
-  ConfigSource from;
-  std::string strategy;  // label; "" = the scenario's only one
+  std::string log, scenario;  // files; "" = no scenario
+  ConfigSource from;          // a config in place of the scenario
+  std::string strategy;       // label; "" = the scenario's only one
   CommonOptions common;
 };
 
 // Adds LOG, --scenario, --from, --strategy, --set, --json.
 void add_log_options(CLI::App& verb, LogQuestion& question);
 
+// A log, and its prediction.
 struct LoggedRun {
   TrainingLog log;
   SteadySteps steps;
-  std::int64_t gpus = 0;  // 0 = neither the log nor the scenario says it
-  std::string strategy;
-  std::optional<PredictedStep> predicted;  // where there is a scenario
+  std::int64_t gpus = 0;                   // 0 = neither the log nor the scenario states it
+  std::string strategy;                    // label of the predicted strategy
+  std::optional<PredictedStep> predicted;  // only with a scenario or a config
 };
 
 // Reads the log, and predicts the scenario's step if a scenario is given. Throws ConfigError.
@@ -35,6 +37,7 @@ LoggedRun logged_run(LogQuestion& question);
 
 // "470 ms a step: median of 8 entries, steps 3 to 10, by its rates; 5 % to 95 %: 465 ms .. 490 ms"
 std::string steps_text(const LoggedRun& run);
+// The same and all other figures for --json.
 nlohmann::ordered_json steps_json(const LoggedRun& run);
 
 }  // namespace lockstep

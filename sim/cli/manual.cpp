@@ -1,4 +1,8 @@
-// `lockstep man`: the manual page, for `man -l`, and for the package.
+// `lockstep man` prints the manual page, as roff, from the same declarations as --help.
+//
+//   lockstep man | man -l -
+//
+// The build installs its output as lockstep.1.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,10 +32,12 @@ std::string roff(const std::string& text) {
   return out;
 }
 
+// Lines that are not filled, for examples.
 std::string as_is(const std::string& text) {
   return ".nf\n" + roff(text) + "\n.fi\n";
 }
 
+// An option as a tagged paragraph: names and value in bold, then the help.
 std::string option_text(const DescribedOption& option) {
   std::string names = fmt::format("{}", fmt::join(option.names, ", "));
   if (!option.positional && option.takes_value) {

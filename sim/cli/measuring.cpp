@@ -1,6 +1,14 @@
-// `lockstep calibrate`, `lockstep train`: declared here for their help, executed by the measuring
-// half, which reads the command line again. `lockstep closed-loop` and `lockstep acceptance` use
-// both halves.
+// The verbs of the measuring half (calibrate/), declared here so that `lockstep --help` shows them.
+//
+//   lockstep calibrate --models resnet50 -o my-profile      measures layers here
+//   lockstep calibrate collectives -o my-profile            measures collectives here
+//   lockstep train --help                                   really trains
+//   lockstep closed-loop --quick                            calibrate, predict, train, compare
+//   lockstep acceptance -o FOLDER                           measures a lent machine
+//
+// `calibrate` and `train` are executed by the program lockstep-calibrate, which links LibTorch:
+// this process becomes that program, which parses the command line a second time. `closed-loop` and
+// `acceptance` need both halves and start lockstep-calibrate as a child.
 #include "launch/measuring.hpp"
 
 #include "acceptance/options.hpp"
@@ -13,11 +21,14 @@ namespace lockstep {
 
 namespace {
 
+// Option values as texts; this program reads them for --help only.
 struct MeasuringText {
   LayersText layers;
   CollectivesText collectives;
 };
 
+// Each verb: declared by the measuring half's own function, so that both programs have equal
+// options.
 Choice declare_calibrate(CLI::App& app) {
   const auto arguments = std::make_shared<MeasuringText>();
   CLI::App& verb = *declare_layers(app, arguments->layers);

@@ -1,4 +1,8 @@
-// `lockstep missing SCENARIO`: measurements that a profile lacks, the most important first.
+// `lockstep missing SCENARIO` answers: which measurements does a profile lack for this scenario,
+// and which of them matter most? The answer lists layers without a measured time, the largest share
+// of the device's time first, and the `lockstep calibrate` commands that would measure them.
+//
+//   lockstep missing my.yaml --set profile=my-profile
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -18,19 +22,21 @@
 namespace lockstep::missing_verb {
 namespace {
 
-constexpr std::size_t most_rows = 20;
+constexpr std::size_t most_rows = 20;  // of the table for people; --json has all
 
-// Layers that do the same, in one model and batch.
+// Equal layers of one model and batch that have no measurement.
 struct Work {
   std::string model, layer, kind;
-  std::int64_t samples = 0;
+  std::int64_t samples = 0;  // micro-batch
   std::string precision;
-  int layers = 0;
-  double seconds = 0;  // of the device, forward and backward, of all of them in a micro-batch
-  double share = 0;    // of the device's time in a micro-batch
+  int layers = 0;  // number of equal layers
+  // Device seconds of all equal layers in a micro-batch, forward and backward, and their share of
+  // the micro-batch's device time.
+  double seconds = 0;
+  double share = 0;
 };
 
-// Layers of equal kind, sizes and input are one.
+// Layers of equal kind, attributes, parameter shapes and output size have equal keys.
 std::string key_of(const TrainingStep& step, const Layer& layer) {
   std::string key = layer.kind;
   for (const auto& [name, value] : layer.attributes) key += fmt::format(" {}={}", name, value);
@@ -40,7 +46,8 @@ std::string key_of(const TrainingStep& step, const Layer& layer) {
                      key + fmt::format(" {}", layer.output_bytes));
 }
 
-// Each step once, however many points share it.
+// The layers whose cost is not measured in both passes, over all points. Each training step is
+// examined once, even if several points share it.
 std::vector<Work> unmeasured(const std::vector<Point>& points) {
   std::map<std::string, Work> works;
   std::set<const TrainingStep*> seen;
@@ -82,7 +89,7 @@ std::vector<Work> unmeasured(const std::vector<Point>& points) {
   return list;
 }
 
-// One line for each model and precision.
+// The command lines that measure the works: one for each model and precision.
 std::vector<std::string> commands(const std::vector<Work>& works) {
   std::map<std::pair<std::string, std::string>, std::set<std::int64_t>> batches;
   for (const Work& work : works) batches[{work.model, work.precision}].insert(work.samples);
@@ -94,6 +101,7 @@ std::vector<std::string> commands(const std::vector<Work>& works) {
   return lines;
 }
 
+// Prints the works and the commands. Collectives are always suggested for several GPUs.
 int missing(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = scenario_of(file, options);
   const std::vector<Work> works = unmeasured(expand(scenario));

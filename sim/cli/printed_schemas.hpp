@@ -1,6 +1,6 @@
-// JSON Schemas of printed answers, from the shapes in printed_schemas.yaml. Use them for answers
-// without a describe() declaration; documents of results get their schemas from it
-// (results/schema.cpp).
+// JSON Schemas of printed answers, from the shapes in printed_schemas.yaml. `lockstep schema`
+// prints them for answers without a describe() declaration; documents of results get their schemas
+// from their declarations (results/schema.cpp).
 #pragma once
 
 #include <string>
@@ -8,13 +8,15 @@
 
 namespace lockstep {
 
-extern const char* const printed_schemas_text;  // the file, compiled in
+// Content of printed_schemas.yaml, compiled in.
+extern const char* const printed_schemas_text;
 
-// "check", "fits", ...: in the order of the file.
+// Names of the answers, "check", "fits", ..., in the order of the file.
 const std::vector<std::string>& printed_schema_names();
-// "diagnose --json and import-metrics --json".
+// The command that prints the answer: "diagnose --json and import-metrics --json".
 std::string printed_schema_verb(const std::string& name);
-// JSON Schema (draft-07), and a Markdown table of the fields.
+// The answer's JSON Schema (draft-07), and a Markdown table of its fields.
+// REQUIRES: `name` is one of printed_schema_names().
 std::string printed_schema(const std::string& name);
 std::string printed_schema_fields(const std::string& name);
 

@@ -1,4 +1,12 @@
-// `lockstep recommend SCENARIO`: which platform, GPU count and strategy for a training run.
+// `lockstep recommend SCENARIO` answers: on which platform, on how many GPUs and with which
+// strategy should this training run, within a deadline, a budget or a memory limit?
+//
+//   lockstep recommend my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge
+//
+// The answer is a shortlist with reasons, the Pareto front of time, cost and memory, and the number
+// of candidates left out, by reason (docs/recommend.md). --min-accuracy really trains the best
+// candidates first; --emit writes files that start the training of the best one. Exit code 3 if no
+// candidate meets every limit.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -20,19 +28,21 @@ namespace lockstep::recommend_verb {
 
 namespace {
 
+// Limits stay texts until they are parsed with their units.
 struct Arguments {
   std::string file;
   ConfigSource from;
   EmitOptions emit;
   std::vector<std::string> settings;     // "PATH=VALUES"
-  std::string deadline, budget, memory;  // "" = any
+  std::string deadline, budget, memory;  // limits with units; "" = none
   std::string gpus, platforms;           // "" = the scenario's
-  std::string by;                        // of rank_names; "" = what the limits suggest
-  std::string accuracy;                  // "85%"; "" = any
+  std::string by;                        // of rank_names; "" = follows from the limits
+  std::string accuracy;                  // "85%"; "" = no limit
   std::size_t trainings = RecommendOptions{}.most_trainings;
   CommonOptions common;
 };
 
+// A limit in base units; 0 = none. Throws ConfigError about the option.
 double parse_most(const char* option, const std::string& text, Dimension dimension) {
   if (text.empty()) return 0;
   try {
@@ -45,6 +55,7 @@ double parse_most(const char* option, const std::string& text, Dimension dimensi
                    "allowed: more than 0");
 }
 
+// A share in (0, 1]. Throws ConfigError about the option.
 double parse_share(const char* option, const std::string& text) {
   double value = 0;
   try {
@@ -57,7 +68,8 @@ double parse_share(const char* option, const std::string& text) {
                    "allowed: more than 0 %, at most 100 %");
 }
 
-// Trains candidates as `run` does the points of a scenario.
+// Trains candidates as `run` does the points of a scenario. Candidates that learn the same share
+// one training.
 class Trainings {
  public:
   Trainings(const Scenario& scenario, int workers)
@@ -75,15 +87,18 @@ class Trainings {
   Replays replays_;
 };
 
-// Files that start the training of the best candidate.
+// Writes the files that start the training of the best candidate.
 int emit_best(const Arguments& arguments, const Candidate& best) {
+  // A candidate is the scenario with the user's settings and the settings that the search chose.
   std::vector<std::string> settings = arguments.settings;
   settings.insert(settings.end(), best.settings.begin(), best.settings.end());
   const Node root = with_settings(Node::parse_file(arguments.file), settings);
   return emit(read_scenario_node(root, arguments.file), arguments.emit);
 }
 
+// Turns the options into a search, runs it, and prints the answer.
 int recommend_for(Arguments& arguments) {
+  // The search needs a fixed amount of data, because candidates differ in the batch of a step.
   arguments.from.answers.length_as_data = true;
   const std::string name = scenario_from(arguments.from, !arguments.file.empty());
   if (!name.empty()) arguments.file = name;
@@ -94,6 +109,7 @@ int recommend_for(Arguments& arguments) {
   options.settings = arguments.settings;
   options.gpus = arguments.gpus;
   options.platforms = arguments.platforms;
+  // An empty --by lets the search choose by the limits that are given.
   const auto by = std::find(rank_names.begin(), rank_names.end(), arguments.by);
   if (by != rank_names.end()) options.by = static_cast<RankBy>(by - rank_names.begin());
   options.most_trainings = arguments.trainings;

@@ -1,4 +1,11 @@
-// `lockstep replay TRACE.et...`: the time of a Chakra trace, as recorded or on another machine.
+// `lockstep replay TRACE.et...` answers: how long does the step of a recorded Chakra trace take, as
+// recorded or with its collectives on another platform?
+//
+//   lockstep replay traces/ddp-8/chakra.0.et --platform p4d.24xlarge --gpus 16
+//
+// The answer is a line per trace: step, compute, host, communication, bytes, and the communication
+// during which nothing is computed. A node runs when its dependencies have ended; device and host
+// run one node at a time (docs/trace.md).
 #include "questions/replay.hpp"
 
 #include <fmt/format.h>
@@ -17,14 +24,16 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string platform;
-  int gpus = 0;
+  std::string platform;  // "" = as recorded; then `gpus` is not given either
+  int gpus = 0;          // ranks of each collective
 };
 
+// Seconds for people.
 std::string time(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
+// The platform of the collectives. Throws ConfigError if it has too few GPUs.
 Machine machine_of(const Arguments& options) {
   Machine machine = load_machine(options.platform);
   if (options.gpus > max_gpus(machine)) {
@@ -36,7 +45,8 @@ Machine machine_of(const Arguments& options) {
   return machine;
 }
 
-// Only collectives have a price on another platform.
+// Tells the user that messages keep their recorded time: only collectives have a price on another
+// platform.
 void tell_messages(const std::string& file, const std::vector<ChakraNode>& nodes) {
   const auto messages = std::count_if(nodes.begin(), nodes.end(), [](const ChakraNode& node) {
     return node.type == ChakraNode::Type::send || node.type == ChakraNode::Type::receive;
@@ -46,6 +56,7 @@ void tell_messages(const std::string& file, const std::vector<ChakraNode>& nodes
                    messages));
 }
 
+// Reads, prices and replays each trace.
 int replay_traces(const Arguments& options) {
   std::string text;
   std::optional<Machine> machine;

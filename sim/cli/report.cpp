@@ -1,5 +1,10 @@
-// `lockstep report SCENARIO... -o FILE`: one page with the whole answer of `run`, with charts. It
-// ends as `run` does.
+// `lockstep report SCENARIO... -o FILE` writes one HTML page with the whole answer of `run`, with
+// charts, tables and inputs. The page loads nothing from the network.
+//
+//   lockstep report my.yaml -o report.html
+//
+// Each scenario, and each alternative that it lists, is a chapter; several chapters are first
+// compared in one table. Exit code as for `run`.
 #include "results/report.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +23,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-// The scenario's name, and the differences from the file's other alternatives.
+// The chapter's title: the scenario's name, and the differences from the file's other alternatives.
 std::string title_of(const Alternative& alternative) {
   std::string chosen;
   for (const auto& [field, value] : alternative.chosen) {
@@ -28,10 +33,12 @@ std::string title_of(const Alternative& alternative) {
   return chosen.empty() ? name : fmt::format("{} ({})", name, chosen);
 }
 
+// Predicts all alternatives, makes their chapters, and writes the page.
 int report(const Arguments& arguments) {
   keep_inputs(arguments.files, "--output", arguments.output);
   const std::vector<Alternative> alternatives = alternatives_of(arguments.files, arguments.common);
-  std::string settings;  // above the text of the file, which they change
+  // The settings stand above the text of the file in the chapter, because they change it.
+  std::string settings;
   for (const std::string& setting : arguments.common.settings)
     settings += "# --set " + setting + "\n";
   std::vector<ReportChapter> chapters;
@@ -44,6 +51,7 @@ int report(const Arguments& arguments) {
                                                            {.workers = arguments.common.workers}));
                          chapters.back().inputs = settings + chapters.back().inputs;
                        });
+  // All alternatives are impossible; their mistakes have been reported.
   if (chapters.empty()) return question.code;
   ReportAlternatives& comparison = question.comparison;
   comparison.sorted_by = sort_key(arguments.sort);

@@ -1,5 +1,15 @@
-// `lockstep run SCENARIO...`: the prediction for every strategy and GPU count, of every alternative
-// that the scenarios list.
+// `lockstep run SCENARIO...` answers: what does the training cost with every strategy and on every
+// GPU count, for every alternative that the scenarios list? The answer has step time, total time,
+// cost, throughput, memory, traffic and the bottleneck of each point.
+//
+//   lockstep run scenarios/ovi2026/vgg16.yaml
+//   lockstep run my.yaml --set gpus=8,16 --json > result.json
+//
+//   strategy  GPUs  precision     step   90 % interval  total   cost  samples/s
+//   ddp          4  amp-fp16    121 ms  89.9 .. 162 ms  118 s  $0.45      4,240
+//
+// --trace writes the timeline of a few steps. Exit code: 1 if a point has no answer, 3 if nothing
+// fits. The functions at the top are shared with other verbs (commands.hpp).
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,6 +27,7 @@
 
 namespace lockstep {
 
+// The remaining time is measured from the first training on, without the preparation before it.
 ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers) {
   return {.workers = workers,
           .verb = verb,
@@ -60,14 +71,15 @@ struct Arguments {
   std::vector<std::string> files;
   ConfigSource from;
   CommonOptions common;
-  std::string sort;    // "" = as written
-  TraceOptions trace;  // no path = no trace
-  std::string trace_steps;
+  std::string sort;         // "" = in the order of the scenario
+  TraceOptions trace;       // no path = no trace
+  std::string trace_steps;  // "3" or "1-3"; "" = the default
 };
 
-// "3" or "3-5".
+// The first and the last step of "3" or "3-5". Throws ConfigError.
 std::pair<int, int> parse_steps(const std::string& text) {
   const auto number = [](const std::string& digits) {
+    // At most six digits, so that the conversion cannot overflow.
     const bool is_one = !digits.empty() && digits.size() < 7 &&
                         digits.find_first_not_of("0123456789") == std::string::npos;
     return is_one ? std::stoi(digits) : -1;
@@ -81,6 +93,7 @@ std::pair<int, int> parse_steps(const std::string& text) {
                    "for example 1-3; step 0 is the first");
 }
 
+// Prints one record, or the record of all alternatives, in a format.
 template <class Record>
 void print_as(const Record& record, Format format) {
   switch (format) {
@@ -96,9 +109,11 @@ void print_as(const Record& record, Format format) {
   }
 }
 
+// Predicts one scenario without alternatives, and writes its traces.
 int run_one(const Scenario& scenario, const Arguments& arguments) {
   const CommonOptions& options = arguments.common;
   const bool traces = !arguments.trace.path.empty();
+  // Mistakes in the options of a trace are reported before a long simulation.
   if (traces) check_trace(scenario, arguments.trace);
   ResultRecord record = record_of(scenario, options);
   sort_predictions(record, sort_key(arguments.sort));
@@ -114,6 +129,7 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
   return something_fits(record.predictions) ? 0 : 3;
 }
 
+// Predicts several alternatives as one table.
 int run_alternatives(const std::vector<Alternative>& alternatives, const Arguments& arguments) {
   AlternativesQuestion question = ask_alternatives(
       alternatives, arguments.common, [](const Alternative&, const AlternativeResult& answered) {
@@ -142,6 +158,7 @@ int run(Arguments& arguments) {
   return run_alternatives(alternatives, arguments);
 }
 
+// Declares --trace and the options that choose strategies, GPU counts, ranks and steps for it.
 void add_trace(CLI::App& verb, Arguments& parsed) {
   auto* group = verb.add_option_group("Timeline");
   auto* path = group->add_option("--trace", parsed.trace.path,

@@ -1,5 +1,9 @@
-// `lockstep schema WHAT`: the JSON Schema of a file format, for editors, or of printed JSON, for
-// programs; or its table of fields, for docs.
+// `lockstep schema NAME` prints the JSON Schema (draft-07) of a file format, with which editors
+// complete and check files, or of a printed JSON answer, for programs that read it. With --fields
+// it prints a Markdown table of the fields, from which docs/ is made.
+//
+//   lockstep schema scenario > scenario.schema.json
+//   lockstep schema result --fields
 #include <fmt/format.h>
 
 #include "cli/printed_schemas.hpp"
@@ -17,11 +21,13 @@ namespace lockstep::schema_verb {
 
 namespace {
 
+// Schema of a file format from its declaration.
 template <class File>
 std::string file_schema(const char* title) {
   return json_schema<File>(title).dump(2) + "\n";
 }
 
+// A format with a describe() declaration: its name, its schema and its table.
 struct Described {
   const char* name;
   std::string (*schema)();
@@ -52,6 +58,7 @@ Choice declare(CLI::App& app) {
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
   for (const Described& entry : described) names.emplace_back(entry.name);
+  // Answers without such a declaration (printed_schemas.hpp), with the verbs that print them.
   std::string others;
   for (const std::string& name : printed_schema_names()) {
     names.push_back(name);

@@ -1,5 +1,10 @@
-// `lockstep serve [SCENARIO]`: the explorer, a page on this machine that answers as one turns its
-// knobs.
+// `lockstep serve [SCENARIO]` starts the explorer: a page on this machine whose controls change a
+// scenario, and whose tables and charts follow each change.
+//
+//   lockstep serve my.yaml --port 0
+//
+// The program prints the page's address and serves until Ctrl-C. Other machines cannot reach the
+// page (docs/explorer.md).
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"
@@ -10,11 +15,12 @@ namespace lockstep::serve_verb {
 namespace {
 
 struct Arguments {
-  std::string file;
+  std::string file;  // scenario to begin with; "" = a shipped one
   int port = 8417;
   CommonOptions common;
 };
 
+// Serves the page; returns only by an exception.
 int serve_page(const Arguments& arguments) {
   const Explorer explorer(arguments.file, arguments.common.workers);
   serve(explorer, arguments.port, [](int port) {

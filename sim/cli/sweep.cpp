@@ -1,5 +1,12 @@
-// `lockstep sweep SCENARIO --set ...`: a prediction for every combination of settings, in a file of
-// rows.
+// `lockstep sweep SCENARIO --set PATH=VALUES...` predicts every combination of settings, and writes
+// a row for each into a file (JSON lines or CSV).
+//
+//   lockstep sweep my.yaml --set gpus=1,2,4..64*2 --set batch.global=64..1024*2 -o sweep.jsonl
+//
+// A sweep may be interrupted: the same command continues where it stopped. A sweep can be divided
+// into shards (--shard K/N, then --merge), or run on the ranks of mpirun (docs/sweep.md).
+//
+// Exit code: 1 if a point failed, 2 if no point has an answer, 3 if no answer fits, 130 if stopped.
 #include "sweep/sweep.hpp"
 
 #include <fmt/format.h>
@@ -22,6 +29,7 @@ namespace lockstep::sweep_verb {
 
 namespace {
 
+// Set by a signal; the sweep then writes the complete rows to the disk and ends.
 std::atomic<bool> stop{false};
 
 void on_signal(int) {
@@ -42,19 +50,21 @@ struct Arguments {
   std::vector<std::string> settings;  // "PATH=VALUES"
   std::size_t sample = 0;             // 0 = all points
   std::uint64_t seed = 1;
-  std::string shard;                     // "K/N"; "" = all
-  std::string time_limit, memory_limit;  // of one point; "" = none
+  std::string shard;                     // "K/N"; "" = all points
+  std::string time_limit, memory_limit;  // of one point, with units; "" = none
   bool retry_failed = false;
   std::string output;              // "" = print
-  std::vector<std::string> merge;  // files of shards, instead of a sweep
+  std::vector<std::string> merge;  // files of shards to merge; empty = sweep
   bool csv = false;
   CommonOptions common;
 };
 
+// Part `k` of `n` parts of the points, from 0.
 struct Shard {
   std::size_t k = 0, n = 1;
 };
 
+// Reads "K/N". Throws ConfigError.
 Shard parse_shard(const std::string& text) {
   if (text.empty()) return {};
   Shard shard;
@@ -68,6 +78,7 @@ Shard parse_shard(const std::string& text) {
                    "write K/N with K from 0 to N-1, for example 0/4, 1/4, 2/4, 3/4");
 }
 
+// A limit in base units; 0 = none. Throws ConfigError about the option.
 double parse_limit(const char* option, const std::string& text, Dimension dimension) {
   if (text.empty()) return 0;
   try {
@@ -80,12 +91,14 @@ double parse_limit(const char* option, const std::string& text, Dimension dimens
                    "allowed: more than 0");
 }
 
+// The exit code of a complete sweep.
 int exit_code(const RowsFile::Counts& counts) {
   if (counts.failed > 0) return 1;
   if (counts.answers == 0) return 2;
   return counts.fitting > 0 ? 0 : 3;
 }
 
+// Prints a summary of the rows on stderr.
 void tell(const RowsFile::Counts& counts, const std::string& output) {
   std::string text =
       fmt::format("{}: {}", counted(counts.answers + counts.refused + counts.failed, "point"),
@@ -98,7 +111,8 @@ void tell(const RowsFile::Counts& counts, const std::string& output) {
 }
 
 #ifndef LOCKSTEP_WITH_MPI
-// mpirun of a program that knows no MPI would do the whole sweep once for every rank.
+// Throws ConfigError if a launcher started several processes, because without MPI each process
+// would do the whole sweep.
 void refuse_ranks(const Launch& launch, const Arguments& arguments) {
   if (launch.ranks == 1 || !arguments.shard.empty()) return;
   throw file_error("", "sweep",
@@ -108,6 +122,7 @@ void refuse_ranks(const Launch& launch, const Arguments& arguments) {
 }
 #endif
 
+// The options of the simulation.
 SweepOptions sweep_options(const Arguments& arguments) {
   SweepOptions options;
   options.workers = arguments.common.workers;
@@ -117,12 +132,14 @@ SweepOptions sweep_options(const Arguments& arguments) {
   return options;
 }
 
+// Does the sweep. Rank 0 owns the file of rows; the other ranks only simulate.
 int sweep_on(const Launch& launch, const Arguments& arguments) {
   const Shard shard = parse_shard(arguments.shard);
   SweepOptions options = sweep_options(arguments);
   InputFiles files;
   const Grid grid(arguments.file, arguments.settings, files);
   ProgressLine progress("sweeping");
+  // Every rank makes the same plan, so that a row's number means the same point everywhere.
   const SweepPlan plan = plan_sweep(grid, arguments.file, arguments.sample, arguments.seed,
                                     progress.run_options(arguments.common.workers));
   options.progress = [&](std::size_t done, std::size_t all, std::size_t before) {
@@ -138,6 +155,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
 #ifdef LOCKSTEP_WITH_MPI
   if (launch.ranks > 1) {
     const MpiSession session;
+    // The launcher's environment and MPI disagree, for example under srun without its MPI plugin.
     if (session.ranks() != launch.ranks) {
       throw file_error("", "sweep",
                        fmt::format("{} started {} processes, and MPI knows of {}", launch.by,
@@ -153,6 +171,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   whole = run_sweep(plan, files, *rows, options);
 #endif
   progress.clear();
+  // A signal stopped the sweep; the complete rows are kept in FILE.part.
   if (!whole) {
     print_error("stopped after {} of {} points{}\n", rows->size() - rows->missing().size(),
                 rows->size(),
@@ -165,6 +184,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   return exit_code(counts);
 }
 
+// Merges files of shards, or sweeps.
 int sweep(const Arguments& arguments) {
   if (!arguments.merge.empty()) {
     merge_rows(arguments.merge, arguments.output, arguments.csv);
@@ -179,7 +199,7 @@ int sweep(const Arguments& arguments) {
     return sweep_on(launch, arguments);
   } catch (const ConfigError&) {
     if (launch.rank == 0) throw;
-    return 2;  // all ranks read the same; one says what is wrong
+    return 2;  // all ranks have the same mistake; rank 0 reports it
   }
 #else
   refuse_ranks(launch_of_environment(), arguments);

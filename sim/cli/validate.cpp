@@ -1,4 +1,12 @@
-// `lockstep validate [FILES]`: predictions against the measured figures in scenarios.
+// `lockstep validate [FILES]` answers: how far are predictions from the measured figures in
+// scenarios (`measured:` rows)? Without files it takes all shipped scenarios.
+//
+//   lockstep validate --summary
+//   lockstep validate my.yaml --max-error 25%
+//
+// The answer has a row for each measured figure, and the errors by group beside two baselines:
+// perfect scaling, and FLOPs at a fixed utilization. --sources tells whether the 90 % intervals
+// hold. Exit code 4 if a row is off by more than --max-error.
 #include "questions/validate.hpp"
 
 #include <fmt/format.h>
@@ -22,13 +30,14 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string max_error;      // of a single row; more fails
-  bool summary_only = false;  // text and Markdown: leave the table of rows out
-  bool sources = false;       // nothing but the intervals by source
+  std::string max_error;      // largest allowed error of a row; "" = no limit
+  bool summary_only = false;  // text and Markdown: without the table of rows
+  bool sources = false;       // the intervals by source alone
   CommonOptions common;
 };
 
-// Files, and the files of folders in the order of their names.
+// The files, with the files of folders in the order of their names. Throws ConfigError for a folder
+// without scenarios.
 std::vector<std::string> files_of(const std::vector<std::string>& given) {
   std::vector<std::string> files;
   for (const std::string& path : given) {
@@ -48,6 +57,7 @@ std::vector<std::string> files_of(const std::vector<std::string>& given) {
   return files;
 }
 
+// Simulates all measured points and prints their errors.
 int validate(const Arguments& arguments) {
   std::optional<double> max_error;
   const Format format = arguments.common.format;
@@ -62,6 +72,7 @@ int validate(const Arguments& arguments) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       progress.update({.done = i, .all = all.size()});
       const Scenario scenario = read_scenario(all[i]);
+      // Shipped scenarios without measurements are skipped silently.
       if (scenario.measured.empty()) {
         if (!files.empty()) print_error("{}: has no measured figures\n", all[i]);
         continue;
@@ -105,6 +116,7 @@ int validate(const Arguments& arguments) {
   }
   if (max_error) {
     for (const auto& row : rows) {
+      // Written so that an error that is no number fails, too.
       if (!(std::abs(error_of(row)) <= *max_error)) {
         print_error("{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
                     point_text(row.strategy, row.gpus), 100 * *max_error);

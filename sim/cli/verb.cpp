@@ -1,4 +1,5 @@
-// Registers verbs, and declares options that several of them share.
+// Registers verbs, and declares options that several verbs share. Verbs register by static objects
+// in any order; declare_verbs() sorts them, so that --help does not depend on the order of linking.
 #include "cli/verb.hpp"
 
 #include <fmt/format.h>
@@ -10,18 +11,20 @@ namespace lockstep {
 
 namespace {
 
+// A verb whose static object has been constructed.
 struct Registered {
   VerbGroup group;
   Verb::Declare declare;
 };
 
 // A function-local static, so that it exists before the first verb registers, in any order of
-// initialisation.
+// initialization.
 std::vector<Registered>& registered() {
   static std::vector<Registered> verbs;
   return verbs;
 }
 
+// Heading of a group in --help.
 const char* title(VerbGroup group) {
   switch (group) {
     case VerbGroup::questions:
@@ -34,6 +37,7 @@ const char* title(VerbGroup group) {
   return "Measurements";
 }
 
+// Adds a flag that sets the format of the answer.
 void add_format(CLI::Option_group& group, const char* name, const char* help, Format& format,
                 Format value) {
   group.add_flag_callback(
@@ -53,10 +57,13 @@ std::vector<Choice> declare_verbs(CLI::App& app) {
     Choice choice;
   };
   std::vector<Declared> declared;
+  // CLI11 prints subcommands in the order of their addition. Declare them in an app of their own
+  // first, and move them to `app` in sorted order.
   CLI::App unsorted;
   for (const Registered& entry : registered()) {
     Choice choice = entry.declare(unsorted);
     choice.verb->group(title(entry.group));
+    // calibrate and train are parsed a second time by another program, which has no such option.
     if (entry.group != VerbGroup::measurements) {
       choice.verb->add_flag("-q,--quiet", quiet(), "Print errors only: no notes, no progress");
     }

@@ -1,14 +1,18 @@
-// A verb of the command line is one .cpp: its declaration, what it does, and a Verb that registers
-// it, in a namespace of its own (lockstep::export_verb). Nothing lists the verbs.
+// How a verb of the command line is written: one .cpp with the declaration of its options, its
+// action, and a Verb that registers both, in a namespace of its own (lockstep::export_verb). No
+// list of verbs exists: main.cpp asks declare_verbs() for all that have registered.
 //
 //   Choice declare(CLI::App& app) {
 //     const auto file = std::make_shared<std::string>();
-//     CLI::App& verb = *app.add_subcommand("export", "Print a scenario with every default written out");
+//     CLI::App& verb = *app.add_subcommand("export", "Print a scenario with every default");
 //     verb.add_option("scenario", *file, "Scenario file")->required();
 //     add_examples(verb, {"my.yaml > every-default.yaml"});
 //     return {&verb, [file] { return export_scenario(*file); }};
 //   }
 //   const Verb verb{VerbGroup::formats, declare};
+//
+// CLI11 writes into the variables while it parses, so they live in a shared_ptr that the action
+// keeps.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,31 +25,34 @@
 
 namespace lockstep {
 
+// The heading of --help under which a verb stands: Questions, Files, Measurements.
 enum class VerbGroup { questions, formats, measurements };
 
-// A verb as CLI11 knows it, and its action after the command line is read, which returns the exit
-// code.
+// A declared verb, and its action. main() calls the action after the command line is parsed; its
+// result is the program's exit code.
 struct Choice {
   CLI::App* verb = nullptr;
   std::function<int()> act;
 };
 
+// Registers a verb before main(), by a static object of the verb's .cpp.
 class Verb {
  public:
   using Declare = Choice (*)(CLI::App& app);
   Verb(VerbGroup group, Declare declare);
 };
 
-// All verbs, by group and name.
+// Declares all registered verbs in `app`, sorted by group and name. Must be called once.
 std::vector<Choice> declare_verbs(CLI::App& app);
 
-// The subset of --json, --csv, --markdown, --openmetrics that the verb has; a user may give at most
-// one of them.
+// The subset of --json, --csv, --markdown, --openmetrics that a verb has; a user may give at most
+// one.
 enum class Formats { json, json_csv, csv_markdown, tables, all };
+// Add options that several verbs share, with the same help everywhere.
 void add_formats(CLI::App& verb, CommonOptions& options, Formats formats);
 void add_settings(CLI::App& verb, CommonOptions& options);  // --set
-void add_workers(CLI::App& verb, CommonOptions& options);
-// `examples`: the text after `lockstep VERB `.
+void add_workers(CLI::App& verb, CommonOptions& options);   // -j, --jobs
+// Adds example command lines to the verb's help; each is the text after `lockstep VERB `.
 void add_examples(CLI::App& verb, const std::vector<std::string>& examples);
 
 }  // namespace lockstep

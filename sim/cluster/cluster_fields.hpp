@@ -1,5 +1,9 @@
-// The format of a cluster's scenario: one declaration per field (core/fields.hpp). Include it in
-// code that reads, writes or documents the format.
+// The format of a cluster's scenario: one declaration per field (core/fields.hpp), from which the
+// reader, the located errors, the JSON Schema and the documentation follow. Include it in code that
+// reads, writes or documents the format; all other code needs cluster_file.hpp alone.
+//
+// `location` keeps the place of a value in the file, so that a check that runs after reading can
+// name it. `check` tests fields against each other once all fields of the map are read.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// Reads a cluster's scenario and its list of jobs, and checks that they fit together.
+// Reads a cluster's scenario by the declarations of cluster_fields.hpp. Paths in the file
+// (platform, trace) count from the folder of the file, not from the working directory. Whether
+// jobs, workloads and cluster fit together is checked later, in question.cpp.
 #include "cluster/cluster_file.hpp"
 
 #include <filesystem>
@@ -11,6 +13,9 @@ namespace lockstep {
 
 namespace {
 
+// Reads the root map of a cluster's scenario. A scenario of one training is a likely mistake: it
+// has `strategies` at the root and no `cluster`. Its error names the verb that answers it, where
+// the reader would otherwise report every key as unknown.
 ClusterFile read_root(const Node& root, const std::string& file) {
   if (root.kind() == Node::Kind::map && !root.find("cluster") && root.find("strategies")) {
     Diagnostic diagnostic = root.find("strategies")
@@ -21,6 +26,7 @@ ClusterFile read_root(const Node& root, const std::string& file) {
   }
   ClusterFile cluster = read_node<ClusterFile>(root);
   cluster.file = file;
+  // A platform is a shipped name, or a path relative to this file.
   cluster.cluster.platform = seen_from(file, cluster.cluster.platform);
   if (cluster.trace) {
     cluster.trace->file = std::filesystem::path(file).parent_path() / cluster.trace->file;

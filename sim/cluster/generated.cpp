@@ -1,5 +1,6 @@
-// Draws jobs: exponential times between submissions, a kind by its weight, then its GPUs and
-// length.
+// Draws jobs: exponential times between submissions (a Poisson process), a sort of job by its
+// weight, then its GPUs and its length. Each draw has a key of its own (seed, job number, kind of
+// draw), so job 7 is the same job in a list of 10 and in a list of 10,000.
 #include "cluster/generated.hpp"
 
 #include <fmt/format.h>
@@ -12,8 +13,10 @@ namespace lockstep {
 
 namespace {
 
+// The last word of a draw's key: four independent draws for each job.
 enum Draw : std::uint32_t { arrival, which, how_many, how_long };
 
+// A job's length in seconds: a constant, or a draw of the given mean or median.
 double seconds_of(const Length& length, const DrawKey& key) {
   if (const auto* fixed = std::get_if<FixedLength>(&length)) return fixed->seconds;
   if (const auto* exponential = std::get_if<ExponentialLength>(&length)) {
@@ -26,6 +29,7 @@ double seconds_of(const Length& length, const DrawKey& key) {
 }  // namespace
 
 std::vector<JobSpec> generated_jobs(const GeneratedSpec& spec) {
+  // `now`: the submission of the job, in seconds.
   double weights = 0, now = 0;
   for (const MixSpec& mix : spec.mix) weights += mix.weight;
   std::vector<JobSpec> jobs;
@@ -33,7 +37,11 @@ std::vector<JobSpec> generated_jobs(const GeneratedSpec& spec) {
     const auto key = [&](Draw draw) {
       return DrawKey{static_cast<std::uint64_t>(spec.seed), 0, static_cast<std::uint32_t>(i), draw};
     };
+    // Mean time between arrivals: 3600 s / arrivals per hour.
     now += 3600 / spec.per_hour * exponential_draw(key(arrival));
+    // Inverse of the cumulative weights: a uniform point in [0, sum of weights) lies in the
+    // interval of one sort. The bound on `chosen` guards against a rounding remainder after the
+    // last interval.
     double left = weights * uniform_draw(key(which));
     std::size_t chosen = 0;
     while (chosen + 1 < spec.mix.size() && left > spec.mix[chosen].weight) {
@@ -48,6 +56,7 @@ std::vector<JobSpec> generated_jobs(const GeneratedSpec& spec) {
     job.submit = now;
     job.gpus = mix.gpus[size];
     job.duration = seconds_of(mix.duration, key(how_long));
+    // Errors about a generated job point to the entry of the mix that it comes from.
     job.where = mix.where;
     job.gpus_where = mix.gpus_where;
     job.workload_where = mix.workload_where;

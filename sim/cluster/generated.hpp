@@ -1,5 +1,5 @@
-// A list of jobs drawn at random. Used if a cluster's scenario describes jobs by rates instead of a
-// list or a trace.
+// Generates a list of jobs by keyed random draws. Used if a cluster's scenario describes jobs by
+// rates (`generated:`) instead of a list or a trace; question.cpp calls it once.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,9 @@
 
 namespace lockstep {
 
-// In the order of their submission. The draws of a job depend only on the seed and its number.
+// Returns `spec.count` jobs in the order of their submission. The draws of a job depend only on the
+// seed and on its number, which is also its name ("1", "2", ...).
+// REQUIRES: `spec.mix` is not empty, and each of its entries has at least one GPU count.
 std::vector<JobSpec> generated_jobs(const GeneratedSpec& spec);
 
 }  // namespace lockstep

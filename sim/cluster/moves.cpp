@@ -1,4 +1,9 @@
-// Policy migration: running jobs move so that a wide one finds whole nodes (Gandiva, OSDI 2018).
+// Policy migration: running jobs move so that a wide job finds whole nodes (Gandiva, Xiao et al.,
+// OSDI 2018). A move costs the moved job a stop of `migration` seconds, so jobs move only if the
+// first job in line would otherwise lose more GPU time by waiting.
+//
+//   before   node 0 |A A . .|   node 1 |B B . .|    C needs 4 GPUs: 4 are free, on two nodes
+//   after    node 0 |A A B B|   node 1 |C C C C|    B has moved
 #include <algorithm>
 
 #include "cluster/scheduler.hpp"
@@ -9,7 +14,10 @@ namespace lockstep {
 // moved jobs lose less GPU time than the first in line would wait; false: nothing has changed.
 bool Scheduler::move_together(std::size_t job) {
   if (options_.policy != Policy::migration) return false;
+  // Moves gather free GPUs and make no new ones.
   if (need(job) > unowned_.free_gpus()) return false;
+  // Plans on a copy. Each job leaves its node and is placed by the usual rule, on the fullest node
+  // that has room. Because the emptiest node is emptied first, its jobs fill up the other nodes.
   Nodes nodes = unowned_;
   std::vector<Move> moves;
   for (const std::size_t running : emptiest_first()) {
@@ -18,11 +26,15 @@ bool Scheduler::move_together(std::size_t job) {
     nodes.release(state.owned);
     const Allocation placed = nodes.place(state.gpus);
     nodes.take(placed);
+    // A job that lands on its own node does not move.
     const bool moves_on = placed.front().node != state.owned.front().node;
     if (moves_on) moves.push_back({running, placed});
   }
   if (!nodes.fits(need(job))) return false;
+  // The loop stops at the first fit, so an early move may turn out to be superfluous.
   leave_unneeded(moves, nodes, need(job));
+  // Both sides of the comparison are GPU-seconds: the stops of all moved jobs, and the wait of the
+  // first in line until its reservation, times the GPUs that it needs.
   double cost = 0;
   for (const Move& move : moves) {
     cost += jobs_[move.job].migration * states_[move.job].gpus;
@@ -33,7 +45,8 @@ bool Scheduler::move_together(std::size_t job) {
   return true;
 }
 
-// Running jobs on a part of a node, the largest of the emptiest node first.
+// Running jobs on a part of a node, the largest job of the emptiest node first. Jobs of a whole
+// node or more never move.
 std::vector<std::size_t> Scheduler::emptiest_first() const {
   std::vector<std::size_t> movable;
   for (const std::size_t running : running_) {
@@ -50,7 +63,8 @@ std::vector<std::size_t> Scheduler::emptiest_first() const {
   return movable;
 }
 
-// Takes back moves without which so many GPUs fit, too. `nodes`: the nodes after all moves.
+// Cancels moves that are not needed for `gpus` to fit, the latest move first. `nodes` is the
+// cluster after all moves, and stays consistent with `moves`.
 void Scheduler::leave_unneeded(std::vector<Move>& moves, Nodes& nodes, int gpus) const {
   for (auto move = moves.end(); move != moves.begin();) {
     --move;
@@ -65,6 +79,8 @@ void Scheduler::leave_unneeded(std::vector<Move>& moves, Nodes& nodes, int gpus)
   }
 }
 
+// Carries out the moves. All jobs leave their GPUs before any takes new ones, because a job may
+// move to GPUs that another one leaves. Work done so far is settled at the old place.
 void Scheduler::migrate(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
     const State& state = states_[move.job];
@@ -78,6 +94,7 @@ void Scheduler::migrate(const std::vector<Move>& moves) {
     state.placed = placed;
     unowned_.take(placed);
     free_.take(placed);
+    // The job holds its new GPUs during the stop, but does not train.
     state.trains_from = std::max(state.trains_from, now_) + jobs_[job].migration;
     ++schedule_.jobs[job].migrations;
     announce(job);

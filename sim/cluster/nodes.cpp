@@ -1,4 +1,7 @@
-// Keeps the free GPUs of each node, and places jobs on as few nodes as possible.
+// Counts the free GPUs of each node, and places jobs on as few nodes as possible (best fit: the
+// remainder of a job goes to the fullest node with room). Single GPUs have no identity, only their
+// node matters. `count_[n]`, the number of nodes with exactly n free GPUs, makes fits() a sum over
+// GPUs per node rather than over nodes.
 #include "cluster/nodes.hpp"
 
 #include <algorithm>
@@ -14,13 +17,18 @@ Nodes::Nodes(int nodes, int gpus_per_node)
   count_.back() = nodes;
 }
 
+// A job of g GPUs needs g / gpus_per_node entirely free nodes, and for the remainder one further
+// node with so many free GPUs.
 bool Nodes::fits(int gpus) const {
   const int whole = gpus / gpus_per_node_, rest = gpus % gpus_per_node_;
   if (gpus > free_gpus_ || count_.back() < whole) return false;
+  // A further entirely free node holds any remainder; else look for a partly free one.
   if (rest == 0 || count_.back() > whole) return true;
   return std::accumulate(count_.begin() + rest, count_.end() - 1, 0) > 0;
 }
 
+// One pass over the nodes: the first free nodes become the whole ones, and `best` the fullest node
+// that holds the remainder. Ties go to the lowest number, so that placement is deterministic.
 Allocation Nodes::place(int gpus) const {
   int whole = gpus / gpus_per_node_;
   const int rest = gpus % gpus_per_node_;
@@ -54,6 +62,8 @@ void Nodes::release(const Allocation& allocation) {
   for (const Share& share : allocation) change(share.node, share.gpus);
 }
 
+// The last share first fills up to a whole node, because growth must not move GPUs that the job
+// has. Further GPUs are placed like a job of their own. On failure the books are restored.
 bool Nodes::grow(Allocation& allocation, int gpus) {
   Allocation grown = allocation;
   int lacking = gpus - gpus_in(allocation);
@@ -80,6 +90,8 @@ bool Nodes::grow(Allocation& allocation, int gpus) {
   return true;
 }
 
+// Adds `gpus` (negative: takes) to the free ones of a node, and moves the node to its new class in
+// `count_`.
 void Nodes::change(int node, int gpus) {
   int& free = free_[static_cast<std::size_t>(node)];
   --count_[static_cast<std::size_t>(free)];

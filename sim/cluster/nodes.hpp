@@ -1,22 +1,28 @@
-// The free GPUs of a cluster. Used by the scheduler to place jobs. A job is placed as compactly as
-// the simulator assumes for its speed: whole nodes, and the remainder on one further node.
+// The free GPUs of a cluster, by node. Used by the scheduler to place jobs. A job is placed as
+// compactly as the simulator assumes for its speed: on whole nodes, and the remainder on one
+// further node. The class is a value: policies plan on copies and keep the copy if the plan works.
 #pragma once
 
 #include <vector>
 
 namespace lockstep {
 
+// Some GPUs of one node.
 struct Share {
   int node = 0, gpus = 0;
 };
-using Allocation = std::vector<Share>;  // whole nodes first
+// The place of a job: whole nodes first, then at most one part of a node.
+using Allocation = std::vector<Share>;
 
+// GPUs of all shares together.
 inline int gpus_in(const Allocation& allocation) {
   int gpus = 0;
   for (const Share& share : allocation) gpus += share.gpus;
   return gpus;
 }
 
+// Invariants: 0 <= free_on(node) <= gpus_per_node(); free_gpus() is the sum of free_on() over
+// nodes.
 class Nodes {
  public:
   Nodes(int nodes, int gpus_per_node);
@@ -26,15 +32,21 @@ class Nodes {
   int nodes() const { return static_cast<int>(free_.size()); }
   int free_gpus() const { return free_gpus_; }
   int free_on(int node) const { return free_[static_cast<std::size_t>(node)]; }
+  // Whether place(gpus) finds room: enough whole nodes and a node for the remainder. So many free
+  // GPUs that are scattered over nodes do not fit.
   bool fits(int gpus) const;
-  // The place for so many GPUs: the remainder goes to the fullest node with enough room. The GPUs
-  // must fit.
+  // The place for so many GPUs: the remainder goes to the fullest node with enough room.
+  // REQUIRES: fits(gpus).
   Allocation place(int gpus) const;
-  bool has(const Allocation& allocation) const;  // whether all of it is free
+  // Whether all of the allocation's GPUs are free.
+  bool has(const Allocation& allocation) const;
+  // Marks the GPUs as used, or as free.
+  // REQUIRES: has(allocation) before take(); the GPUs are in use before release().
   void take(const Allocation& allocation);
   void release(const Allocation& allocation);
-  // Adds GPUs to `allocation` until it has `gpus`, without moving any; false if there is no room,
-  // and nothing changes.
+  // Adds GPUs to `allocation` until it has `gpus`, without moving any. If there is no room, returns
+  // false, and neither the allocation nor the nodes change.
+  // REQUIRES: `allocation` is taken, and has at most `gpus`.
   bool grow(Allocation& allocation, int gpus);
 
  private:
@@ -42,8 +54,8 @@ class Nodes {
 
   int gpus_per_node_;
   int free_gpus_;
-  std::vector<int> free_;   // of each node
-  std::vector<int> count_;  // nodes with so many free
+  std::vector<int> free_;   // free GPUs of each node
+  std::vector<int> count_;  // by n: nodes with exactly n free GPUs
 };
 
 }  // namespace lockstep

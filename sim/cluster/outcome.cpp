@@ -1,4 +1,5 @@
-// Waits, completions, utilisation and gains of a schedule.
+// Condenses a schedule into waits, completions, utilization and gains, by the formulas of
+// docs/cluster.md. Quantiles come from core/statistics.hpp.
 #include "cluster/outcome.hpp"
 
 #include <algorithm>
@@ -15,6 +16,8 @@ Spread spread(const std::vector<double>& values) {
 
 }  // namespace
 
+// `held`, `lost` and `idle` are GPU-seconds of all jobs. `all` is the GPU time of the cluster from
+// the first submission to the last end; it is the denominator of utilization and fragmentation.
 PolicyOutcome outcome_of(Policy policy, const ClusterSize& size,
                          const std::vector<ClusterJob>& jobs, const Schedule& schedule) {
   PolicyOutcome outcome;
@@ -47,6 +50,8 @@ PolicyOutcome outcome_of(Policy policy, const ClusterSize& size,
   return outcome;
 }
 
+// A job gains or loses if its completion differs by more than 1 % from that under the baseline;
+// smaller differences count as equal.
 Gain gain_of(std::size_t kind, const std::vector<ClusterJob>& jobs, const PolicyOutcome& outcome,
              const PolicyOutcome& against) {
   Gain gain;

@@ -1,5 +1,5 @@
-// The figures of a schedule. Computed after schedule() and printed for each policy. Formulas:
-// docs/cluster.md.
+// The figures of a schedule, for the table, JSON and CSV of `lockstep cluster`. Computed after
+// schedule() for each policy. Formulas: docs/cluster.md.
 #pragma once
 
 #include <vector>
@@ -8,31 +8,43 @@
 
 namespace lockstep {
 
+// Mean, median and 90th percentile of a figure over all jobs, in seconds.
 struct Spread {
   double mean = 0, median = 0, p90 = 0;
 };
 
+// How one policy serves all jobs. Shares are fractions (0.5 = 50 %).
 struct PolicyOutcome {
   Policy policy = Policy::fifo;
-  Spread queueing;    // seconds from submission to the first start
-  Spread completion;  // to the end
-  double makespan = 0;
-  double utilisation = 0;    // GPU time held, over the time until the last job ends
-  double fragmentation = 0;  // GPU time free although the first in line asked for no more, likewise
-  double lost = 0;           // GPU time of repeated work, over GPU time held
-  double idle = 0;           // GPU time of restarts and pauses, likewise
+  Spread queueing;      // seconds from submission to the first start
+  Spread completion;    // seconds from submission to the end
+  double makespan = 0;  // seconds from the first submission to the last end
+  // GPU time held by jobs / (GPUs of the cluster x makespan).
+  double utilisation = 0;
+  // GPU time that was free although the first in line asked for no more than was free, over the
+  // same denominator: only a compact place was missing.
+  double fragmentation = 0;
+  // GPU time of work that was done twice after an eviction, over the GPU time held.
+  double lost = 0;
+  // GPU time of restarts, pauses, switches and moves, over the GPU time held.
+  double idle = 0;
   int evictions = 0, resizes = 0, migrations = 0;
+  // One per job, in the order of the question's jobs.
   std::vector<JobRun> jobs;
 };
 
+// REQUIRES: `schedule` is that of `jobs` on a cluster of this size.
 PolicyOutcome outcome_of(Policy policy, const ClusterSize& size,
                          const std::vector<ClusterJob>& jobs, const Schedule& schedule);
 
 // Jobs of one kind under one policy, against another policy.
 struct Gain {
-  int jobs = 0, sooner = 0, later = 0;  // by more than 1 %
-  double completion = 0;                // mean seconds
+  // `sooner`, `later`: jobs that complete more than 1 % earlier or later than under the baseline.
+  int jobs = 0, sooner = 0, later = 0;
+  // Mean seconds from submission to end, under the policy itself.
+  double completion = 0;
 };
+// REQUIRES: both outcomes are of the same `jobs`.
 Gain gain_of(std::size_t kind, const std::vector<ClusterJob>& jobs, const PolicyOutcome& outcome,
              const PolicyOutcome& against);
 

@@ -1,4 +1,6 @@
-// Simulates every kind of job at every GPU count once, and plays each policy with these speeds.
+// From a cluster's scenario to answers: simulates every kind of training at every GPU count that
+// its jobs may get, and plays each policy with these speeds. Simulation is the expensive part, and
+// the number of (kind, GPU count) pairs is small, so 10,000 jobs cost hardly more than ten.
 #include "cluster/question.hpp"
 
 #include <fmt/format.h>
@@ -20,10 +22,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr double most_turns = 1e7;  // each is played
+// Bound on the turns of time slicing over all jobs: each turn is an event that is simulated.
+constexpr double most_turns = 1e7;
 
+// Builds a ClusterQuestion. Collects located errors in `faults_` and throws them together, as long
+// as one error does not make the next check meaningless.
 class Asker {
  public:
+  // Loads the platform, and checks that it may have so many nodes.
   explicit Asker(const ClusterFile& file) : file_(file) {
     for (const auto& [name, spec] : file.workloads) names_.push_back(name);
     Misfits misfits;
@@ -43,6 +49,8 @@ class Asker {
     misfits.throw_if_any();
   }
 
+  // Steps: workloads to kinds, the list of jobs, the GPU counts that each kind may get, the speed
+  // of each kind at these counts, the work of each job.
   ClusterQuestion ask(const RunOptions& options) {
     ClusterQuestion question;
     question.name = file_.name;
@@ -57,19 +65,23 @@ class Asker {
       kind.elastic = spec.elastic.has_value();
       const ElasticSpec elastic = spec.elastic.value_or(ElasticSpec{});
       kind.least = elastic.least;
-      // It cannot become larger than the cluster.
+      // A job cannot become larger than the cluster.
       kind.most = std::min(elastic.most, size_.nodes * size_.gpus_per_node);
       kind.pause = elastic.pause;
       kind.restart = spec.restart;
       kind.checkpoint_period = spec.checkpoint_period;
       question.kinds.push_back(kind);
     }
+    // Names and sizes of jobs are checked before anything is simulated.
     std::vector<JobSpec> specs = listed(question.warnings);
     faults_.throw_if_any();
+    // `counts[kind]`: every GPU count at which the scheduler may ask for the kind's speed.
     std::vector<std::set<int>> counts(question.kinds.size());
     for (const JobSpec& spec : specs) {
       ClusterJob job;
       job.name = spec.name;
+      // `names_` is sorted like the map of workloads, so a name's position in it is the kind's
+      // index.
       job.kind = static_cast<std::size_t>(
           std::lower_bound(names_.begin(), names_.end(), spec.workload) - names_.begin());
       job.submit = spec.submit;
@@ -80,11 +92,12 @@ class Asker {
       for (const int size : sizes_of(kind, job.gpus)) counts[job.kind].insert(size);
       question.jobs.push_back(std::move(job));
     }
+    // The stop of a switch or a move, by kind and GPU count.
     std::vector<std::map<int, Stops>> stops(names_.size());
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Scenario training = training_of(names_[k]);
+      // Reports wrong names also in trainings that no job uses.
       if (counts[k].empty()) {
-        // Reports wrong names also in trainings that no job uses.
         in_training(training, [&] { InputFiles().of(training); });
       } else {
         check_batch(training, counts[k], question.kinds[k].elastic);
@@ -94,6 +107,8 @@ class Asker {
         });
       }
     }
+    // A job's work is in samples. A length in seconds becomes the samples that the job trains in
+    // this time on the GPUs that it asks for; on fewer GPUs it then takes longer.
     for (std::size_t j = 0; j < specs.size(); ++j) {
       ClusterJob& job = question.jobs[j];
       const double rate = question.kinds[job.kind].rates.at(job.gpus);
@@ -107,11 +122,13 @@ class Asker {
   }
 
  private:
-  // Seconds that a job stands still, by its GPUs.
+  // Seconds that a job stands still for a switch and for a move.
   struct Stops {
     double switching = 0, migration = 0;
   };
 
+  // The jobs of the file, from whichever of its three lists is given, with all names and sizes
+  // checked. For generated jobs the entries of the mix are checked instead of every job.
   std::vector<JobSpec> listed(std::vector<std::string>& notes) {
     std::vector<JobSpec> specs;
     if (file_.generated) {
@@ -136,6 +153,8 @@ class Asker {
     return specs;
   }
 
+  // The jobs of a Slurm trace. Jobs that the cluster cannot hold are left out and counted in a
+  // note; a job whose name is no workload takes `trace.workload`, or is an error.
   std::vector<JobSpec> traced(std::vector<std::string>& notes) {
     const TraceSpec& trace = *file_.trace;
     if (!std::filesystem::is_regular_file(trace.file)) {
@@ -153,11 +172,13 @@ class Asker {
       const bool named = std::binary_search(names_.begin(), names_.end(), traced.name);
       spec.workload = named ? traced.name : trace.workload;
       spec.submit = traced.submit;
+      // A row that names nodes but no GPUs had whole nodes.
       spec.gpus = traced.gpus > 0 ? traced.gpus : traced.nodes * size_.gpus_per_node;
       if (spec.gpus > all) {
         ++recorded.left_out["larger than the cluster"];
         continue;
       }
+      // The length counts on the GPUs that the job had, which are also the GPUs that it asks for.
       spec.duration = traced.elapsed;
       spec.limit = traced.limit;
       const Location where{trace.file, traced.line, 1};
@@ -180,12 +201,14 @@ class Asker {
     return specs;
   }
 
+  // Reports a workload name that the file does not declare.
   void check(const std::string& workload, const Location& where, const std::string& field) {
     if (std::binary_search(names_.begin(), names_.end(), workload)) return;
     faults_.add({where, field, fmt::format("no workload is called {}", in_quotes(workload)),
                  allowed_hint(workload, names_)});
   }
 
+  // Reports a job that can never start, or asks for more GPUs than its elastic workload can use.
   void fits(int gpus, const std::string& workload, const Location& where,
             const std::string& field) {
     const int all = size_.nodes * size_.gpus_per_node;
@@ -204,7 +227,8 @@ class Asker {
                  fmt::format("`most: {}` in workloads.{}.elastic, or fewer", gpus, workload)});
   }
 
-  // Jobs give the lengths, and GPUs of a cluster do not fail.
+  // Reports fields of a training that have no effect here: jobs give the lengths, and GPUs of a
+  // cluster do not fail.
   static void check_effect(const Node& training) {
     Diagnostics without;
     const auto check = [&](const char* key, const char* hint) {
@@ -220,6 +244,7 @@ class Asker {
     check("energy", "`lockstep run` answers that");
     const auto anchor = training.find("anchor");
     const auto rows = anchor ? anchor->elements() : std::vector<Node>{};
+    // An anchor row with a `total_time` needs the dataset to become a step time.
     const bool dated = std::any_of(rows.begin(), rows.end(),
                                    [](const Node& row) { return row.find("total_time"); });
     // An anchor's total time is that of a length.
@@ -227,6 +252,9 @@ class Asker {
     without.throw_if_any();
   }
 
+  // A workload's `training` as a complete scenario: the cluster supplies name and platform, and
+  // rates() the GPU counts. Throws ConfigError if the training has these fields or several
+  // strategies.
   Scenario training_of(const std::string& name) {
     const KindSpec& spec = file_.workloads.at(name);
     Node training = spec.training;
@@ -249,11 +277,13 @@ class Asker {
       throw ConfigError(
           training.find("strategies")->error("a job trains with one strategy", "keep one"));
     }
+    // Measured rows are for `lockstep validate`, and have no part in a cluster.
     scenario.measured.clear();
     return scenario;
   }
 
-  // A run calls these fields its scenario's own; here they belong to a workload's training.
+  // Runs `action` and corrects its errors: run_scenario() calls fields `batch`, `strategies[0]` and
+  // so on, but here they stand below `workloads.NAME.training`.
   template <class Action>
   void in_training(const Scenario& training, Action&& action) {
     try {
@@ -271,7 +301,8 @@ class Asker {
     }
   }
 
-  // A batch may go with one GPU count and not with another: which one a job may get is said.
+  // A global batch may divide by one GPU count and not by another. The error names the count that a
+  // job may get, which the user cannot see in the training itself.
   void check_batch(const Scenario& training, const std::set<int>& counts, bool elastic) {
     for (const int gpus : counts) {
       try {
@@ -286,12 +317,13 @@ class Asker {
     }
   }
 
-  // Samples per second.
+  // Simulated samples per second by GPU count, for the one strategy of a training. Throws
+  // ConfigError if the training does not fit into the memory of some count.
   std::map<int, double> rates(Scenario scenario, const std::set<int>& counts,
                               const RunOptions& options, ClusterQuestion& question) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     std::set<int> simulated = counts;
-    // A met anchor is reported for simulated points only.
+    // The report on an anchor covers simulated points only, so its GPU counts are simulated, too.
     for (const MeasuredRow& row : scenario.anchor) simulated.insert(row.gpus);
     scenario.gpus.assign(simulated.begin(), simulated.end());
     const ResultRecord record = run_scenario(scenario, options);
@@ -312,8 +344,9 @@ class Asker {
     return rates;
   }
 
-  // The state that a job holds between two steps goes to the host's memory and comes from there; to
-  // another node it also goes through the network.
+  // Stops by GPU count, unless the file states them. The state that a job holds between two steps
+  // (parameters, optimizer) goes to the host's memory and another job's state comes from there: two
+  // copies. To another node the state also goes through the network.
   std::map<int, Stops> stops_of(Scenario scenario, const std::set<int>& counts) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     scenario.gpus.assign(counts.begin(), counts.end());
@@ -327,6 +360,8 @@ class Asker {
     return stops;
   }
 
+  // Refuses a slice so short that its turns would take too long to simulate. The bound assumes that
+  // every job trains in full slices: length / slice turns.
   void check_turns(const ClusterQuestion& question) {
     const auto& policies = question.policies;
     if (std::count(policies.begin(), policies.end(), Policy::time_slicing) == 0) return;
@@ -342,7 +377,8 @@ class Asker {
   }
 
   const ClusterFile& file_;
-  std::vector<std::string> names_;  // of workloads, sorted
+  // Names of workloads, sorted: the index of a name is the index of its kind.
+  std::vector<std::string> names_;
   ClusterSize size_;
   std::string platform_;
   Diagnostics faults_;

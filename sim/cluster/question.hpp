@@ -1,5 +1,6 @@
-// `lockstep cluster`: a cluster's scenario under each of its policies. Call cluster_question(),
-// then answer each policy.
+// The question of `lockstep cluster`, complete for the scheduler: a cluster, its jobs, and the
+// speed of every kind of job. answer_cluster() builds it, plays every policy and returns the
+// answers for one of the renderings below.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,11 @@ struct ClusterQuestion {
   std::vector<JobKind> kinds;
   std::vector<ClusterJob> jobs;
   std::vector<Policy> policies;
+  // GPU-seconds (Policy::preemption); seconds of a turn (Policy::time_slicing).
   double service_before_eviction = 0, slice = 0;
-  std::vector<std::string> warnings;  // of the trainings, each with its workload's name
+  // Remarks of the simulated trainings, each with its workload's name, and jobs left out of a
+  // trace.
+  std::vector<std::string> warnings;
 };
 
 // Whether any policy suspends jobs, to take turns or to move them.
@@ -31,17 +35,21 @@ inline bool stops_jobs(const std::vector<Policy>& policies) {
   });
 }
 
-// Throws ConfigError, located in the file, its trace or a training.
+// Simulates all speeds. Throws ConfigError, located in the file, its trace or a training.
 ClusterQuestion cluster_question(const ClusterFile& file, const RunOptions& options = {});
 
+// The question with the outcome of each policy.
 struct ClusterAnswer {
   ClusterQuestion question;
-  std::vector<PolicyOutcome> outcomes;  // by policy, in the question's order
+  // By policy, in the question's order; the first is the baseline.
+  std::vector<PolicyOutcome> outcomes;
 };
+// cluster_question() and schedule() for each policy. Throws as cluster_question().
 ClusterAnswer answer_cluster(const ClusterFile& file, const RunOptions& options = {});
 
+// Renderings (render.cpp): tables for people, one JSON document, and a CSV row per policy and job.
 std::string cluster_text(const ClusterAnswer& answer);
 std::string cluster_json(const ClusterAnswer& answer);
-std::string cluster_csv(const ClusterAnswer& answer);  // a row per policy and job
+std::string cluster_csv(const ClusterAnswer& answer);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Parses `sacct` output line by line: columns by name, durations, sizes, TRES lists.
+// Parses the output of Slurm's `sacct` (`-P`, `-p`, or exported as CSV) line by line: columns by
+// name, durations, times, lists of trackable resources (TRES). Formats follow sacct's manual page,
+// section "Job Accounting Fields", and the layouts that older versions of Slurm print.
 #include "cluster/sacct.hpp"
 
 #include <fmt/format.h>
@@ -20,11 +22,12 @@ namespace lockstep {
 
 namespace {
 
+// Bounds that keep sums of seconds and GPUs within the range of their types.
 constexpr double most_seconds = 1e12;
 constexpr int most_count = 1'000'000;
 
-// The cells of a line; cells between commas are quoted by RFC 4180. Output of `sacct -P` is never
-// quoted.
+// The cells of a line. Cells between commas are quoted by RFC 4180, where "" inside quotes is one
+// quotation mark. Output of `sacct -P` is never quoted.
 std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -42,6 +45,7 @@ std::vector<std::string> cells_of(std::string_view line, char separator) {
   return cells;
 }
 
+// A non-negative number up to `most_seconds`; nothing if any character is left over.
 std::optional<double> number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -50,7 +54,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// A number of dates and clocks; nothing unless all characters are digits.
+// A part of a date or a clock; nothing unless all characters are digits.
 std::optional<unsigned> digits(std::string_view text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -58,12 +62,14 @@ std::optional<unsigned> digits(std::string_view text) {
   return value;
 }
 
-// [days-]hours:minutes:seconds, minutes:seconds. Only the largest may be any number.
+// Seconds of sacct's `Elapsed` and `Timelimit`: [days-]hours:minutes:seconds or minutes:seconds.
+// Each part but the largest must be below its limit (60, 60, 24).
 std::optional<double> clock_seconds(std::string_view text) {
   std::vector<unsigned> parts;
   std::size_t from = 0;
   const auto dash = text.find('-');
   while (from <= text.size()) {
+    // A dash separates only the first part, the days.
     const auto end = std::min(text.find_first_of(parts.empty() ? "-:" : ":", from), text.size());
     const auto part = digits(text.substr(from, end - from));
     if (!part) return std::nullopt;
@@ -76,6 +82,7 @@ std::optional<double> clock_seconds(std::string_view text) {
   constexpr std::array<unsigned, 3> below{60, 60, 24};
   double seconds = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    // Parts are read from the largest unit; u counts units from seconds upward.
     const std::size_t u = parts.size() - 1 - i;
     if (i > 0 && parts[i] >= below[u]) return std::nullopt;
     seconds += unit[u] * parts[i];
@@ -83,7 +90,8 @@ std::optional<double> clock_seconds(std::string_view text) {
   return seconds;
 }
 
-// 2024-03-01T12:00:00, or seconds since 1970.
+// Seconds since 1970 of `Submit`: 2024-03-01T12:00:00, or the number itself. Time zones cancel,
+// because only differences between submissions matter.
 std::optional<double> moment(std::string_view text) {
   if (const auto seconds = number(text)) return seconds;
   if (text.size() != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T') return std::nullopt;
@@ -97,14 +105,16 @@ std::optional<double> moment(std::string_view text) {
   return 86400.0 * std::chrono::sys_days(date).time_since_epoch().count() + *clock;
 }
 
+// A whole number up to `most_count`.
 std::optional<int> count_of(std::string_view text) {
   const auto count = number(text);
   if (!count || *count > most_count || *count != std::floor(*count)) return std::nullopt;
   return static_cast<int>(*count);
 }
 
-// 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named. Memory and
-// utilisation of GPUs (gres/gpumem) do not count as GPUs.
+// GPUs of a TRES list: 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named.
+// The untyped entry `gres/gpu` is the total; without it the typed entries add up. Memory and
+// utilization of GPUs (gres/gpumem, gres/gpuutil) are not counts of GPUs.
 std::optional<int> gpus_of_tres(const std::string& resources) {
   int typed = 0;
   for (const std::string& part : cells_of(resources, ',')) {
@@ -112,13 +122,15 @@ std::optional<int> gpus_of_tres(const std::string& resources) {
     if (!all && !part.starts_with("gres/gpu:")) continue;
     const auto sign = part.find('=');
     const auto count = sign == std::string::npos ? std::nullopt : count_of(part.substr(sign + 1));
+    // Nothing for a malformed count.
     if (!count || all) return count;
     typed = std::min(most_count, typed + *count);
   }
   return typed;
 }
 
-// 3 of "gpu:2,gres:gpu:a100:1,mps:100", as older versions of Slurm write it.
+// GPUs of a GRES list as older versions of Slurm write it: 3 of "gpu:2,gres:gpu:a100:1,mps:100". An
+// entry without a count (gpu, gpu:a100) is one GPU.
 std::optional<int> gpus_of_gres(const std::string& resources) {
   int gpus = 0;
   for (std::string part : cells_of(resources, ',')) {
@@ -126,13 +138,15 @@ std::optional<int> gpus_of_gres(const std::string& resources) {
     if (part != "gpu" && !part.starts_with("gpu:")) continue;
     const std::string last = part.substr(part.rfind(':') + 1);
     const bool counted = last.find_first_not_of("0123456789") == std::string::npos;
-    const auto count = counted ? count_of(last) : 1;  // gpu, gpu:a100
+    const auto count = counted ? count_of(last) : 1;
     if (!count) return std::nullopt;
     gpus = std::min(most_count, gpus + *count);
   }
   return gpus;
 }
 
+// Reads one file. The first line names the columns; each further line is a job, a step of a job, or
+// an error that is collected with its line.
 class SacctReader {
  public:
   SacctReader(std::string file, std::string partition)
@@ -140,6 +154,7 @@ class SacctReader {
 
   SacctTrace read(std::string_view text) {
     std::vector<TracedJob>& jobs = trace_.jobs;
+    // Spreadsheets write a byte order mark in front of UTF-8.
     if (constexpr std::string_view mark = "\xEF\xBB\xBF"; text.starts_with(mark)) {
       text.remove_prefix(mark.size());  // as spreadsheets write it
     }
@@ -157,6 +172,7 @@ class SacctReader {
       }
     }
     if (columns_.empty()) fault("", "is empty", "first a line of column names");
+    // Needs all rows: whether this file names GPUs at all shows only then.
     leave_out_jobs_on_cpus(jobs);
     faults_.throw_if_any();
     if (jobs.empty() && !partition_.empty() && partitions_.count(partition_) == 0) {
@@ -165,6 +181,7 @@ class SacctReader {
                        allowed_hint(partition_, {partitions_.begin(), partitions_.end()}));
     }
     if (jobs.empty()) throw file_error(file_, "", "holds no job that ran");
+    // Times become relative to the first submission, the zero of the simulation.
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const auto& a, const auto& b) { return a.submit < b.submit; });
     const double first = jobs.front().submit;
@@ -173,12 +190,14 @@ class SacctReader {
   }
 
  private:
+  // An error at the present line; at no line if the file is empty.
   void fault(const std::string& column, std::string message, std::string hint = "") {
     faults_.add({{file_, line_, line_ > 0 ? 1 : 0}, column, std::move(message), std::move(hint)});
   }
 
-  // Slurm names GPUs in TRES where it counts them at all: then a list without them is of a job on
-  // CPUs. Elsewhere the nodes say how many GPUs a job had.
+  // Slurm names GPUs in TRES only where it is configured to count them. If any row of the file
+  // names GPUs, then a TRES list without GPUs belongs to a job on CPUs. In all other files the
+  // number of nodes says how many GPUs a job had.
   void leave_out_jobs_on_cpus(std::vector<TracedJob>& jobs) {
     const auto has_gpus = [](const TracedJob& job) { return job.gpus > 0; };
     if (std::any_of(jobs.begin(), jobs.end(), has_gpus)) {
@@ -194,6 +213,8 @@ class SacctReader {
     }
   }
 
+  // Takes `|` as the separator if the line has one, a comma otherwise. Throws ConfigError unless
+  // every needed figure has at least one of its possible columns.
   void read_header(std::string_view line) {
     separator_ = line.find('|') != std::string_view::npos ? '|' : ',';
     const auto names = cells_of(line, separator_);
@@ -214,7 +235,7 @@ class SacctReader {
     faults_.throw_if_any();
   }
 
-  // The first of these columns with a value.
+  // The first of these columns with a value, as (column, value); an empty value if none has one.
   std::pair<std::string, std::string> cell(const std::vector<std::string>& names) const {
     for (const auto& name : names) {
       const auto column = columns_.find(name);
@@ -225,6 +246,8 @@ class SacctReader {
     return {names.front(), ""};
   }
 
+  // A job, or nothing for a row that is left out or wrong; wrong rows are also recorded in
+  // `faults_`.
   std::optional<TracedJob> read_row(std::string_view line) {
     cells_ = cells_of(line, separator_);
     // sacct -p ends its lines with a separator.
@@ -237,7 +260,8 @@ class SacctReader {
     TracedJob job;
     job.line = line_;
     job.id = cell({"JobID", "JobIDRaw"}).second;
-    if (job.id.find('.') != std::string::npos) return std::nullopt;  // a step of a job
+    // Rows such as 12.batch and 12.0 are steps of job 12, whose own row has the whole length.
+    if (job.id.find('.') != std::string::npos) return std::nullopt;
     if (!partition_.empty()) {
       const std::string partition = cell({"Partition"}).second;
       partitions_.insert(partition);
@@ -246,12 +270,15 @@ class SacctReader {
     job.name = cell({"JobName"}).second;
     const auto [elapsed_name, elapsed] = cell({"ElapsedRaw", "Elapsed"});
     const std::string state = cell({"State"}).second, start = cell({"Start"}).second;
+    // States and start times of jobs that never got GPUs: they waited, failed to boot, or were
+    // revoked on this cluster of a federation.
     const bool waited = state == "PENDING" || state == "BOOT_FAIL" || state == "REVOKED" ||
                         start == "Unknown" || start == "None";
     if (elapsed.empty() || waited) return left_out("that never ran");
     const auto ran = elapsed_name == "ElapsedRaw" ? number(elapsed) : clock_seconds(elapsed);
     // Other columns of jobs that never ran are not checked: PENDING jobs have no times.
     if (ran && *ran <= 0) return left_out("that never ran");
+    // All errors of a row are reported at once.
     const std::size_t faults = faults_.list().size();
     if (!ran) bad(elapsed_name, elapsed, "seconds, or days-hours:minutes:seconds for Elapsed");
     const auto [submit_name, submit] = cell({"Submit"});
@@ -270,6 +297,7 @@ class SacctReader {
     return job;
   }
 
+  // Counts a job that is left out; the note to the user names the reason.
   std::optional<TracedJob> left_out(const std::string& reason) {
     ++trace_.left_out[reason];
     return std::nullopt;
@@ -284,26 +312,30 @@ class SacctReader {
       const auto gpus = tres ? gpus_of_tres(text) : gpus_of_gres(text);
       if (!gpus) bad(name, text, tres ? "as in cpu=64,gres/gpu=8,node=1" : "as in gpu:a100:2");
       job.gpus = gpus.value_or(0);
-      // Asked for on each node.
+      // ReqGRES is a request per node; all other columns count the whole job.
       if (std::string_view(name) == "ReqGRES" && job.nodes > 0) {
         job.gpus = static_cast<int>(
             std::min<std::int64_t>(most_count, std::int64_t{job.gpus} * job.nodes));
       }
       if (!gpus || job.gpus > 0) break;
     }
+    // A TRES list is there, and names no GPUs.
     job.on_cpus = job.gpus == 0 && !cell({"AllocTRES", "ReqTRES"}).second.empty();
   }
 
+  // The time limit in seconds. TimelimitRaw is in minutes; Timelimit is a clock, or says that there
+  // is no limit of the job's own.
   void read_limit(TracedJob& job) {
     const auto [name, text] = cell({"TimelimitRaw", "Timelimit"});
     if (text.empty() || text == "UNLIMITED" || text == "Partition_Limit") return;
-    const auto raw = number(text);  // minutes
+    const auto raw = number(text);
     const auto limit =
         name == "TimelimitRaw" && raw ? std::optional(60 * *raw) : clock_seconds(text);
     if (!limit) bad(name, text, "days-hours:minutes:seconds, UNLIMITED, Partition_Limit");
     job.limit = limit.value_or(0);
   }
 
+  // An error about a value, with its permitted forms.
   void bad(const std::string& column, const std::string& text, const char* allowed) {
     fault(column, text.empty() ? "has no value" : fmt::format("{} is none", in_quotes(text)),
           fmt::format("allowed: {}", allowed));
@@ -311,7 +343,8 @@ class SacctReader {
 
   std::string file_, partition_;
   SacctTrace trace_;
-  std::set<std::string> partitions_;  // that were seen
+  // All partitions of the file, for the hint of an unknown one.
+  std::set<std::string> partitions_;
   int line_ = 0;
   char separator_ = ',';
   std::size_t width_ = 0;

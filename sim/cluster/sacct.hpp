@@ -1,5 +1,5 @@
-// Reads jobs that ran on a Slurm cluster, as `sacct` prints them. Used for cluster scenarios with a
-// trace.
+// Jobs that ran on a Slurm cluster, read from the table that `sacct` prints. Used for cluster
+// scenarios with a `trace:`; docs/cluster.md lists the columns and their meaning.
 #pragma once
 
 #include <map>
@@ -9,21 +9,34 @@
 
 namespace lockstep {
 
+// One job of the accounting, by the columns of sacct.
 struct TracedJob {
-  std::string id, name;  // JobID, JobName ("" = no such column)
-  double submit = 0;     // seconds, of the first 0
+  // JobID; JobName, "" = no such column.
+  std::string id, name;
+  // Seconds after the first submission of the trace.
+  double submit = 0;
+  // Seconds that the job ran on its GPUs.
   double elapsed = 0;
-  int gpus = 0;          // of AllocTRES, AllocGRES, ReqTRES, ReqGRES; 0 = they name none,
-  int nodes = 0;         // then there may be nodes (NNodes, AllocNodes, ReqNodes)
-  double limit = 0;      // 0 = none
-  bool on_cpus = false;  // a TRES list is there and names no GPUs
+  // From AllocTRES, AllocGRES, ReqTRES or ReqGRES; 0 = they name no GPUs.
+  int gpus = 0;
+  // From NNodes, AllocNodes or ReqNodes; 0 = not stated. Gives the GPUs where `gpus` is 0.
+  int nodes = 0;
+  // The job's time limit in seconds; 0 = none.
+  double limit = 0;
+  // A TRES list is there and names no GPUs.
+  bool on_cpus = false;
+  // Line in the file, for errors found later.
   int line = 0;
 };
 
+// The jobs that ran, and how many rows were left out for which reason.
 struct SacctTrace {
-  std::vector<TracedJob> jobs;          // in the order of their submission
-  std::map<std::string, int> left_out;  // jobs by reason: "never ran", "on CPUs", ...
-  int running = 0;                      // of `jobs`: had not ended when sacct printed them
+  // In the order of their submission.
+  std::vector<TracedJob> jobs;
+  // Number of jobs by reason: "that never ran", "on CPUs", ...
+  std::map<std::string, int> left_out;
+  // Number of `jobs` that had not ended when sacct printed them; their length is the time so far.
+  int running = 0;
 };
 
 // Leaves out steps of jobs (`12.batch`), jobs of partitions other than `partition` (unless that is

@@ -1,4 +1,10 @@
-// Plays arrivals, ends and evictions in the order of time.
+// Discrete-event simulation of one policy: arrivals, ends and thresholds in the order of time. All
+// events of one moment are applied before Scheduler::pass() decides, so the order within a moment
+// does not matter. The decisions of the policies are in scheduler.cpp, turns.cpp and moves.cpp.
+//
+// Progress is lazy: a running job's work is added up by settle() only when its GPUs, speed or state
+// change. Its future events carry the `version` of its state; an event of an older version is stale
+// and ignored, which spares a search in the queue.
 #include "cluster/schedule.hpp"
 
 #include <algorithm>
@@ -26,6 +32,7 @@ Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
   return Scheduler(size, kinds, jobs, options).run();
 }
 
+// Rates are copied from maps to vectors by GPU count, because every event looks some up.
 Scheduler::Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
                      const std::vector<ClusterJob>& jobs, const ScheduleOptions& options)
     : kinds_(kinds),
@@ -57,10 +64,11 @@ Schedule Scheduler::run() {
         next != order.end() &&
         (events_.empty() || jobs_[*next].submit <= events_.top().time + same_moment);
     now_ = arrival ? jobs_[*next].submit : events_.top().time;
+    // Fragmentation: between events, free GPUs that would be enough for the first in line.
     if (!waiting_.empty() && need(waiting_.front()) <= free_.free_gpus()) {
       schedule_.fragmented_gpu_seconds += free_.free_gpus() * (now_ - before);
     }
-    // All that happens at once is known before anything is decided.
+    // All events of a moment are known before anything is decided.
     bool changed = false;
     for (; next != order.end() && jobs_[*next].submit <= now_; ++next, changed = true) {
       arrive(*next);
@@ -68,11 +76,13 @@ Schedule Scheduler::run() {
     while (!events_.empty() && events_.top().time <= now_ + same_moment) {
       const Event event = events_.top();
       events_.pop();
+      // The job has got other GPUs or has left since the event was announced.
       if (states_[event.job].version != event.version) continue;
       changed = true;
       if (event.ends) {
         end(event.job);
       } else {
+        // The job has had its service or its slice; the pass may now evict it.
         states_[event.job].served = true;
       }
     }
@@ -81,11 +91,13 @@ Schedule Scheduler::run() {
   return std::move(schedule_);
 }
 
+// Order of the line: job class, then time of waiting, then number. Under time slicing the time
+// since the last turn counts; under all other policies the submission.
 bool Scheduler::before(std::size_t a, std::size_t b) const {
   const auto key = [&](std::size_t job) {
     const State& state = states_[job];
     const double since = takes_turns() ? state.waits_since : jobs_[job].submit;
-    // A job that has just had a turn goes behind one that comes at that moment.
+    // A job whose turn ends goes behind one that arrives at that moment.
     const bool had_a_turn = takes_turns() && state.evicted;
     return std::tuple(job_class(job), since, had_a_turn, job);
   };
@@ -97,32 +109,37 @@ void Scheduler::arrive(std::size_t job) {
   state.sizes = options_.policy == Policy::elastic ? sizes_of(kind(job), jobs_[job].gpus)
                                                    : std::vector<int>{jobs_[job].gpus};
   state.remaining = jobs_[job].work;
+  // A limit below the true length would let the scheduler expect an end that has passed.
   state.told = std::max(jobs_[job].work, jobs_[job].limit * rate(job, jobs_[job].gpus));
   state.phase = Phase::waiting;
   state.waits_since = now_;
   line_up(job);
 }
 
+// Inserts the job behind its equals.
 void Scheduler::line_up(std::size_t job) {
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), job,
                                    [&](auto a, auto b) { return before(a, b); }),
                   job);
 }
 
-// The caller must remove the job from the line.
+// Gives the GPUs of `placed` to a waiting job, which trains after `pause` seconds.
+// REQUIRES: the caller removes the job from the line.
 void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   State& state = states_[job];
   JobRun& run = schedule_.jobs[job];
   if (!state.evicted) run.started = now_;
   run.waited += now_ - state.waits_since;
   state.phase = Phase::running;
+  // A suspended job is counted at the nodes of its state until it starts.
   for (const Share& home : state.owned) {
     suspended_[home.node] -= home.gpus;
   }
   state.floor = state.gpus = gpus_in(placed);
   state.owned = state.placed = placed;
   unowned_.take(state.owned);
-  // Growth that lies there is taken back before the pass is over.
+  // Under elastic, `free_` is rebuilt by share_idle() at the end of the pass: growth of other jobs
+  // that lies on these GPUs is taken back there.
   if (options_.policy != Policy::elastic) free_.take(state.placed);
   state.rate = rate(job, state.gpus);
   state.settled = now_;
@@ -132,11 +149,14 @@ void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   announce(job);
 }
 
+// Queues the events of a running job's present course, and makes earlier ones stale: its end, and
+// unless it was served, the time at which its service or its slice will be over.
 void Scheduler::announce(std::size_t job) {
   State& state = states_[job];
   ++state.version;
   events_.push({state.trains_from + state.remaining / state.rate, job, state.version, true});
   if (state.served) return;
+  // Service grows by `gpus` GPU-seconds per second, also during a restart.
   if (options_.policy == Policy::preemption) {
     const double left = options_.service_before_eviction - state.service;
     events_.push({now_ + std::max(0.0, left) / state.gpus, job, state.version, false});
@@ -145,13 +165,15 @@ void Scheduler::announce(std::size_t job) {
   }
 }
 
-// Adds the work that was done on the present GPUs.
+// Adds up the work since the last settle() at the present speed, and books GPU time as useful, idle
+// or lost.
 void Scheduler::settle(std::size_t job) {
   State& state = states_[job];
   JobRun& run = schedule_.jobs[job];
   const double held = now_ - state.settled;
   if (held <= 0) return;
   const double trained = std::max(0.0, now_ - std::max(state.settled, state.trains_from));
+  // A job that ends has done its remaining work, however its times were rounded.
   const double work = state.phase == Phase::ended ? state.remaining
                                                   : std::min(state.remaining, trained * state.rate);
   state.remaining -= work;
@@ -160,9 +182,12 @@ void Scheduler::settle(std::size_t job) {
   run.gpu_seconds += held * state.gpus;
   run.idle_gpu_seconds += (held - trained) * state.gpus;
   double lost = 0;
+  // A job that is being evicted loses the work since its last checkpoint. Checkpoints lie
+  // `checkpoint_period` seconds of training apart, counted from its last restart.
   if (options_.policy == Policy::preemption && state.phase == Phase::waiting &&
       kind(job).checkpoint_period > 0) {
     const double unsaved = std::fmod(state.since_restart, kind(job).checkpoint_period);
+    // Work of earlier spans was reported as kept; only the present span can lose.
     lost = std::min(unsaved, trained) * state.rate;
     lost = std::min(lost, work);
     state.remaining += lost;
@@ -174,8 +199,10 @@ void Scheduler::settle(std::size_t job) {
   state.settled = now_;
 }
 
+// Gives a running elastic job other GPUs; it trains after `pause` seconds.
 void Scheduler::change(std::size_t job, const Allocation& placed, double pause) {
   State& state = states_[job];
+  // A change in the moment of the start is not a resize.
   if (state.settled < now_) ++schedule_.jobs[job].resizes;
   settle(job);
   state.placed = placed;
@@ -185,6 +212,7 @@ void Scheduler::change(std::size_t job, const Allocation& placed, double pause) 
   announce(job);
 }
 
+// Takes the GPUs from a running job, which ends or is evicted.
 void Scheduler::leave(std::size_t job) {
   State& state = states_[job];
   settle(job);
@@ -200,6 +228,9 @@ void Scheduler::end(std::size_t job) {
   schedule_.jobs[job].ended = now_;
 }
 
+// Sends a running job back into the line. Under time slicing it keeps its place: its state waits in
+// the memory of the hosts there, and the job comes back to the same nodes or moves.
+// REQUIRES: the caller puts the line in order.
 void Scheduler::evict(std::size_t job) {
   State& state = states_[job];
   state.phase = Phase::waiting;

@@ -1,6 +1,6 @@
-// A list of jobs under one scheduling policy: start, end and GPUs of each job. Knows nothing of
-// training: a job is work, and a speed at each GPU count (docs/cluster.md). Knows nothing of
-// training: a job is work, and a speed at each GPU count.
+// The schedule of a list of jobs on one cluster under one policy: start, end and GPUs of each job.
+// It knows nothing of training: a job is an amount of work, and has a speed at each GPU count.
+// question.cpp calls it once per policy, with simulated speeds (docs/cluster.md).
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@ namespace lockstep {
 // Seconds. Times closer than this are one moment, because conversions between work and time round.
 inline constexpr double same_moment = 1e-6;
 
+// The rule by which waiting jobs get GPUs; docs/cluster.md has the sources.
 enum class Policy {
   fifo,          // the first in line starts when it fits; no job overtakes
   backfill,      // others start early where that cannot delay the first in line (EASY)
@@ -36,62 +37,89 @@ struct ClusterSize {
   int nodes = 1, gpus_per_node = 1;
 };
 
+// A kind of training: its speeds, and how its jobs may be resized and evicted.
 struct JobKind {
   std::string name;
-  std::map<int, double> rates;  // work per second, by GPUs: all counts that a job may have
+  // Work per second by GPU count, for every count that a job of this kind may have.
+  std::map<int, double> rates;
+  // Elastic jobs run on any of sizes_of(); all others are gangs.
   bool elastic = false;
-  int least = 1;                 // GPUs of an elastic job,
-  int most = 0;                  // at most; 0 = the requested count
-  double pause = 0;              // seconds that a change of its GPUs costs an elastic job
-  double restart = 0;            // seconds before an evicted job trains again once it has GPUs
-  double checkpoint_period = 0;  // of running; 0 = an evicted job saves all it has done
+  // The smallest GPU count of an elastic job, and the largest; `most` 0 = the requested count.
+  int least = 1;
+  int most = 0;
+  // Seconds without training whenever the GPUs of an elastic job change.
+  double pause = 0;
+  // Seconds before an evicted job trains again once it has GPUs.
+  double restart = 0;
+  // Seconds of training between checkpoints; 0 = an evicted job saves all its work.
+  double checkpoint_period = 0;
 };
 
+// One job. Times are seconds after the beginning of the simulation.
 struct ClusterJob {
   std::string name;
+  // Index into the kinds.
   std::size_t kind = 0;
   double submit = 0;
-  int gpus = 1;      // that it asks for
-  double work = 0;   // in the unit of its kind's rates
-  double limit = 0;  // seconds on `gpus` known to the scheduler; 0 = the true length
-  int priority = 0;  // higher first
+  // GPUs that the job asks for.
+  int gpus = 1;
+  // Work until the job ends, in the unit of its kind's rates (samples).
+  double work = 0;
+  // Seconds on `gpus` that the scheduler is told; 0 = the scheduler knows the true length.
+  double limit = 0;
+  // Higher priorities stand first in line.
+  int priority = 0;
   // Seconds that a job stands still when it gets GPUs that another job leaves, or its own after a
   // suspension: one state is copied into the host's memory, the other is copied back.
   double switching = 0;
-  double migration = 0;  // seconds that it stands still to go on on other GPUs
+  // Seconds that a job stands still when it moves to other GPUs.
+  double migration = 0;
 };
 
-// A job on the same GPUs, without interruption.
+// A time in which one job holds the same GPUs without interruption; for tests.
 struct Span {
   std::size_t job = 0;
   double begin = 0, end = 0;
   int gpus = 0;
-  double work = 0;  // done and kept
-  double lost = 0;  // done again later
+  // Work that was done and kept, and work that must be done a second time.
+  double work = 0;
+  double lost = 0;
   Allocation placed;
 };
 
+// How one job fared. Times are seconds after the beginning of the simulation.
 struct JobRun {
   double started = 0, ended = 0;
-  double waited = 0;                               // without GPUs, after evictions too
-  double gpu_seconds = 0;                          // held,
-  double lost_gpu_seconds = 0;                     // of which for work that was done again,
-  double idle_gpu_seconds = 0;                     // and during restarts and pauses
-  int evictions = 0, resizes = 0, migrations = 0;  // the end of a turn is an eviction
+  // Seconds without GPUs, including the waits after evictions.
+  double waited = 0;
+  // GPU-seconds held by the job.
+  double gpu_seconds = 0;
+  // Part of `gpu_seconds` whose work was lost by an eviction, and done a second time.
+  double lost_gpu_seconds = 0;
+  // Part of `gpu_seconds` in restarts, pauses, switches and moves.
+  double idle_gpu_seconds = 0;
+  // The end of a turn that another job wants is an eviction.
+  int evictions = 0, resizes = 0, migrations = 0;
 };
 
 struct Schedule {
-  std::vector<JobRun> jobs;  // as asked
+  // In the order of the jobs passed in.
+  std::vector<JobRun> jobs;
   // GPU-seconds that were free although they were enough for the first job in line.
   double fragmented_gpu_seconds = 0;
 };
 
+// The policy with its thresholds, and listeners for tests.
 struct ScheduleOptions {
   Policy policy = Policy::fifo;
-  double service_before_eviction = 3600;  // GPU-seconds (Policy::preemption)
-  double slice = 60;                      // seconds of training (Policy::time_slicing)
+  // Policy::preemption: GPU-seconds after which a job may be evicted.
+  double service_before_eviction = 3600;
+  // Policy::time_slicing: seconds of training in a turn.
+  double slice = 60;
+  // Called with each span when it ends.
   std::function<void(const Span&)> on_span{};
-  // The first job in line will have started by `time`, unless a job of higher priority comes.
+  // Called when a reservation is made: the first job in line will have started by `time`, unless a
+  // job of higher priority comes.
   std::function<void(std::size_t job, double time)> on_reservation{};
 };
 
@@ -99,7 +127,8 @@ struct ScheduleOptions {
 // and the requested count, which is at most the maximum. For any other job: the requested count.
 std::vector<int> sizes_of(const JobKind& kind, int gpus);
 
-// Every job must fit into the cluster, and its kind must have a rate for each of its sizes.
+// Plays all jobs to their end.
+// REQUIRES: every job fits into the cluster, and its kind has a positive rate at each of its sizes.
 Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
                   const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
 

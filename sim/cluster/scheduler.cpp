@@ -1,4 +1,6 @@
-// Decisions of a policy after a change of the cluster's state.
+// Decisions of the policies after a change of the cluster's state: in order, EASY backfill (Lifka
+// 1995), elastic growth and shrinkage, preemption by least attained service (Tiresias, Gu et al.,
+// NSDI 2019). turns.cpp has time slicing, moves.cpp migration.
 #include "cluster/scheduler.hpp"
 
 #include <algorithm>
@@ -9,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Whole nodes rather than the remainder.
+// The first `gpus` GPUs of an allocation: whole nodes are kept rather than the remainder.
 Allocation first_of(const Allocation& allocation, int gpus) {
   Allocation kept;
   for (const Share& share : allocation) {
@@ -21,6 +23,7 @@ Allocation first_of(const Allocation& allocation, int gpus) {
 
 }  // namespace
 
+// Starts all jobs that may start at this moment.
 void Scheduler::pass() {
   if (options_.policy == Policy::preemption) {
     evict_for_waiting();
@@ -32,6 +35,9 @@ void Scheduler::pass() {
   }
 }
 
+// Starts jobs from the head of the line while they fit, if need be after elastic jobs shrank or
+// jobs moved together. The first job that does not fit stops the line; others may overtake it only
+// by backfill.
 void Scheduler::in_order() {
   std::size_t first = 0;
   const auto may_start = [&](std::size_t job) {
@@ -47,6 +53,7 @@ void Scheduler::in_order() {
   if (overtaking && waiting_.size() > 1 && unowned_.free_gpus() > 0) backfill();
 }
 
+// An elastic job starts on the largest of its sizes that fits, up to the count that it asks for.
 int Scheduler::most_that_fits(std::size_t job) const {
   int most = need(job);
   for (const int size : states_[job].sizes) {
@@ -58,6 +65,7 @@ int Scheduler::most_that_fits(std::size_t job) const {
 // Elastic jobs give GPUs beyond their minimum to the first job in line, the latest arrival first;
 // false: the GPUs are not enough, and nothing has changed.
 bool Scheduler::squeeze(std::size_t job) {
+  // Plans on a copy, and applies the plan only if it suffices.
   Nodes nodes = unowned_;
   std::vector<std::pair<std::size_t, Allocation>> squeezed;
   for (auto r = running_.rbegin(); r != running_.rend() && !nodes.fits(need(job)); ++r) {
@@ -78,29 +86,34 @@ bool Scheduler::squeeze(std::size_t job) {
   return true;
 }
 
-// EASY (Lifka 1995): a job may overtake if it ends before the first in line can start, or leaves
-// the reserved place free.
+// EASY (Lifka 1995): the first in line has a reservation, the time at which it will fit by the
+// limits of running jobs. A job behind it may overtake if it ends before that time, or leaves the
+// reserved place free.
 void Scheduler::backfill() {
   const std::size_t head = waiting_.front();
   Reservation reserved = reserve(head);
   if (options_.on_reservation) options_.on_reservation(head, reserved.time);
-  // GPU counts that would take its place, whichever job asks: until one starts.
   const auto all = static_cast<std::size_t>(unowned_.gpus());
+  // GPU counts that would take the reserved place, whichever job asks. Placement depends on the
+  // count alone, so the answer holds until a job starts.
   std::vector<bool> in_the_way(all + 1);
   const auto may_go = [&](std::size_t job, int gpus) {
     if (!unowned_.fits(gpus)) return false;
     if (latest_end(job, gpus) <= reserved.time + same_moment) return true;
     if (in_the_way[static_cast<std::size_t>(gpus)]) return false;
     const Allocation placed = unowned_.place(gpus);
+    // Stays taken if the job may go: it will still run when the first in line starts.
     reserved.nodes.take(placed);
     if (reserved.nodes.fits(need(head))) return true;
     reserved.nodes.release(placed);
     in_the_way[static_cast<std::size_t>(gpus)] = true;
     return false;
   };
+  // One pass that compacts the line in place; the first in line stays.
   auto kept = waiting_.begin() + 1, job = kept;
   for (; job != waiting_.end() && unowned_.free_gpus() > 0; ++job) {
     const auto& sizes = states_[*job].sizes;
+    // The largest size that may go.
     const auto size = std::find_if(sizes.rbegin(), sizes.rend(), [&](int gpus) {
       return gpus <= std::max(need(*job), jobs_[*job].gpus) && may_go(*job, gpus);
     });
@@ -114,7 +127,8 @@ void Scheduler::backfill() {
   waiting_.erase(kept, job);
 }
 
-// The latest end of the job on so many GPUs, by the length known to the scheduler.
+// The latest end of the job on so many GPUs, by the length known to the scheduler. A running job's
+// progress since the last settle() is included; a job that shrinks pays its pause first.
 double Scheduler::latest_end(std::size_t job, int gpus) const {
   const State& state = states_[job];
   const ClusterJob& requester = jobs_[job];
@@ -127,6 +141,9 @@ double Scheduler::latest_end(std::size_t job, int gpus) const {
   return from + (state.told - done) / rate(job, gpus);
 }
 
+// The earliest time at which the first in line fits, if no running job ends later than its limit
+// and elastic jobs fall back to the GPUs that they own. Jobs that end in the same moment are all
+// released.
 Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   std::vector<std::pair<double, std::size_t>> ends;
   for (const std::size_t running : running_) {
@@ -145,8 +162,9 @@ Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   return reserved;
 }
 
-// Elastic jobs grow into GPUs that no other job can use; each GPU goes to the job that it helps
-// most.
+// Elastic jobs grow into GPUs that no other job can use. Greedy: each growth goes to the job whose
+// speed, relative to its speed on the requested GPUs, rises most per GPU. Growth is decided anew at
+// each pass, starting from the GPUs that each job owns.
 void Scheduler::share_idle() {
   free_ = unowned_;
   std::map<std::size_t, Allocation> placed;
@@ -160,6 +178,7 @@ void Scheduler::share_idle() {
     if (free_.has(state.placed)) mine = state.placed;
     free_.take(mine);
   }
+  // A growth on offer: the queue hands out the largest gain first, ties by the earlier job.
   struct Step {
     double gain;
     std::size_t job;
@@ -169,13 +188,14 @@ void Scheduler::share_idle() {
     }
   };
   std::priority_queue<Step> steps;
+  // Offers a job's growth to its next size.
   const auto offer = [&](std::size_t job) {
     const int gpus = gpus_in(placed[job]);
     const auto& sizes = states_[job].sizes;
     const auto next = std::upper_bound(sizes.begin(), sizes.end(), gpus);
     if (next == sizes.end()) return;
     const double faster = rate(job, *next) - rate(job, gpus);
-    // A pause that costs more than the growth will save is not worth it.
+    // A pause that costs more time than the growth will save is not worth it.
     const double saved = states_[job].remaining * (1 / rate(job, gpus) - 1 / rate(job, *next));
     if (faster <= 0 || saved <= kind(job).pause) return;
     steps.push({faster / rate(job, jobs_[job].gpus) / (*next - gpus), job, *next});
@@ -194,18 +214,22 @@ void Scheduler::share_idle() {
     if (gpus == state.gpus) {
       state.placed = allocation;
     } else {
+      // A job that starts in this moment starts at its grown size, without a pause.
       const bool just_started = state.settled == now_ && state.trains_from <= now_;
       change(job, allocation, just_started ? 0 : kind(job).pause);
     }
   }
 }
 
-// Least attained service with one threshold (Tiresias, NSDI 2019), below the users' priorities.
+// Least attained service with one threshold (Tiresias, NSDI 2019), below the users' priorities: a
+// job that has had `service_before_eviction` GPU-seconds is of a larger class, and jobs of smaller
+// classes may evict it. The line is in the order of classes.
 void Scheduler::evict_for_waiting() {
   const auto class_before = [this](std::size_t a, std::size_t b) {
     return job_class(a) < job_class(b);
   };
-  while (true) {  // an evicted job may fit elsewhere
+  // Repeats until no job is evicted: an evicted job may fit elsewhere.
+  while (true) {
     const std::vector<std::size_t> line = std::exchange(waiting_, {});
     std::vector<std::size_t> still;
     for (auto job = line.begin(); job != line.end();) {
@@ -213,7 +237,7 @@ void Scheduler::evict_for_waiting() {
         const double pause = states_[*job].evicted ? kind(*job).restart : 0;
         start(*job, unowned_.place(need(*job)), pause);
         ++job;
-      } else {  // past it go only those that it may evict
+      } else {  // only jobs that it may evict go past it
         const auto next = std::upper_bound(job, line.end(), *job, class_before);
         still.insert(still.end(), job, next);
         job = next;

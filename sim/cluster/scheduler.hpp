@@ -1,5 +1,10 @@
-// The state of a cluster while jobs are scheduled on it, and the passes that change it. Part of
-// schedule.cpp.
+// The state of a cluster while jobs are scheduled on it, and the passes that change it. An internal
+// header of the room: schedule.cpp has the events and the books, scheduler.cpp, turns.cpp and
+// moves.cpp the decisions of the policies. One object plays one policy once.
+//
+//   to_come --arrive--> waiting --start--> running --end--> ended
+//                          ^                  |
+//                          +------ evict -----+
 #pragma once
 
 #include <map>
@@ -14,51 +19,75 @@ namespace lockstep {
 
 class Scheduler {
  public:
+  // Keeps references to kinds, jobs and options, which must outlive the object.
   Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
             const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
+  // Plays all jobs to their end.
+  // REQUIRES: called once.
   Schedule run();
 
  private:
   enum class Phase { to_come, waiting, running, ended };
+  // A job's state. Work is in the unit of its kind's rates, times are seconds.
   struct State {
     Phase phase = Phase::to_come;
-    double remaining = 0;  // work
-    double told = 0;       // work known to the scheduler
+    // Work left to do; work that an eviction loses is added back.
+    double remaining = 0;
+    // Total work known to the scheduler: by the limit, at least the true work.
+    double told = 0;
+    // GPU counts that the job may have, ascending; one unless it is elastic (Policy::elastic).
     std::vector<int> sizes;
-    int floor = 0;      // GPUs that are its own as long as the first in line cannot use them
-    Allocation owned;   // where they lie; of a suspended job, where its state is,
-    Allocation placed;  // and all it has
+    // GPUs that are the job's own as long as the first in line cannot use them.
+    int floor = 0;
+    // The place of the floor's GPUs; of a suspended job, the place of its state.
+    Allocation owned;
+    // All GPUs that the job holds: `owned` and its growth.
+    Allocation placed;
+    // Number of GPUs in `placed`, and the speed on them (work per second).
     int gpus = 0;
     double rate = 0;
-    double settled = 0;      // work is counted up to here
-    double trains_from = 0;  // later than that after a restart or a pause
+    // Time up to which work is counted.
+    double settled = 0;
+    // The job trains from this time on; later than its start after a restart, a pause or a move.
+    double trains_from = 0;
     double waits_since = 0;
-    double since_restart = 0;  // seconds of training
-    double service = 0;        // GPU-seconds
-    bool served = false;       // has had its service before eviction, or its slice
-    bool evicted = false;      // before
+    // Seconds of training since the job last got GPUs: locates its checkpoints.
+    double since_restart = 0;
+    // Attained service in GPU-seconds (Policy::preemption).
+    double service = 0;
+    // The job has had its service before eviction, or its slice: it may be evicted.
+    bool served = false;
+    // The job has been evicted before.
+    bool evicted = false;
+    // Number of the job's present course; events of earlier courses are stale.
     std::uint32_t version = 0;
   };
+  // A future time at which a job ends, or has had its service or its slice. Stale if the version is
+  // not that of the job's state.
   struct Event {
     double time;
     std::size_t job;
     std::uint32_t version;
-    bool ends;  // else: has had its service or its slice
+    // Whether the job ends; otherwise it has had its service or its slice.
+    bool ends;
+    // Order of the queue: time, then job, so that ties have one order on every machine.
     bool operator>(const Event& other) const {
       return std::tie(time, job, ends) > std::tie(other.time, other.job, other.ends);
     }
   };
-  // The place reserved for the first job in line, and the GPUs that will then be free.
+  // The earliest time at which the first job in line fits, and the GPUs that will then be free.
   struct Reservation {
     double time;
     Nodes nodes;
   };
 
+  // A running job and its new place.
   struct Move {
     std::size_t job;
     Allocation placed;
   };
 
+  // Changes of a job's state (schedule.cpp); each keeps books, nodes and events consistent.
   void arrive(std::size_t job);
   void line_up(std::size_t job);
   void start(std::size_t job, const Allocation& placed, double pause = 0);
@@ -69,6 +98,8 @@ class Scheduler {
   void evict(std::size_t job);
   void leave(std::size_t job);
 
+  // Decisions (scheduler.cpp, turns.cpp, moves.cpp). Functions that return bool change nothing if
+  // they return false.
   void pass();
   void in_order();
   bool squeeze(std::size_t job);
@@ -88,9 +119,10 @@ class Scheduler {
   double latest_end(std::size_t job, int gpus) const;
 
   bool takes_turns() const { return options_.policy == Policy::time_slicing; }
+  // The fewest GPUs that the job starts with.
   int need(std::size_t job) const { return states_[job].sizes.front(); }
-  int most_that_fits(std::size_t job) const;  // up to its requested count
-  // A suspended job's place is the place of its state.
+  int most_that_fits(std::size_t job) const;
+  // Whether the job can start on `nodes`. A suspended job's place is the place of its state.
   bool has_room(const Nodes& nodes, std::size_t job) const {
     const Allocation& home = states_[job].owned;
     return home.empty() ? nodes.fits(need(job)) : nodes.has(home);
@@ -103,18 +135,24 @@ class Scheduler {
   std::pair<int, int> job_class(std::size_t job) const {
     return {-jobs_[job].priority, states_[job].served ? 1 : 0};
   }
+  // Whether job a stands before job b in the line.
   bool before(std::size_t a, std::size_t b) const;
 
   const std::vector<JobKind>& kinds_;
   const std::vector<ClusterJob>& jobs_;
   const ScheduleOptions& options_;
-  std::vector<std::vector<double>> rates_;  // of each kind, by GPUs: asked for at every event
+  // Work per second by kind and GPU count.
+  std::vector<std::vector<double>> rates_;
   std::vector<State> states_;
   Schedule schedule_;
+  // GPUs that no running job owns; growth of elastic jobs counts as unowned.
   Nodes unowned_;
+  // GPUs that no running job holds. Equal to `unowned_` unless the policy is elastic.
   Nodes free_;
-  std::map<int, int> suspended_;  // GPUs of suspended jobs, by the node of their state
-  std::vector<std::size_t> waiting_, running_;  // in line; in order of their start
+  // GPUs of suspended jobs, by the node of their state.
+  std::map<int, int> suspended_;
+  // `waiting_`: the line, first in line first. `running_`: in the order of their start.
+  std::vector<std::size_t> waiting_, running_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
 };

@@ -1,4 +1,8 @@
-// Policy time_slicing: whole gangs take turns on their GPUs (Gandiva, OSDI 2018).
+// Policy time_slicing: whole gangs take turns on their GPUs (Gandiva, Xiao et al., OSDI 2018). A
+// job that waits takes the place of jobs that have had their slice. A suspended job keeps the nodes
+// of its state (`State::owned`), and comes back there or moves to free GPUs.
+//
+//   node 0   |A A A A|switch|B B B B|switch|A A A A|      slice: training time of a turn
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +12,7 @@ namespace lockstep {
 
 namespace {
 
+// Whether two jobs lie on a common node, and so wait for each other.
 bool share_a_node(const Allocation& a, const Allocation& b) {
   for (const Share& one : a) {
     for (const Share& other : b) {
@@ -19,12 +24,15 @@ bool share_a_node(const Allocation& a, const Allocation& b) {
 
 }  // namespace
 
-// The job that waits longest takes the place of jobs that have had their slice, on all its GPUs at
-// once.
+// Goes through the line: the job that waits longest takes the place of jobs that have had their
+// slice, on all its GPUs at once. A job that cannot start blocks the nodes of its state for all
+// jobs behind it; a job without a state may start anywhere, so it blocks all jobs of its class.
 void Scheduler::take_turns() {
+  // evict() appends to waiting_, so the line is taken out first.
   const std::vector<std::size_t> line = std::exchange(waiting_, {});
   std::vector<std::size_t> still;
-  std::set<int> awaited;  // nodes for which a job waits that stands before and may not be evicted
+  // Nodes for which a job waits that stands before and may not be evicted.
+  std::set<int> awaited;
   Nodes unshared = unshared_nodes();
   for (auto job = line.begin(); job != line.end();) {
     if (take_turn(*job, awaited, unshared)) {
@@ -37,24 +45,30 @@ void Scheduler::take_turns() {
     for (const Share& share : home) {
       awaited.insert(share.node);
     }
+    // If every node is awaited, no job of this class can start, and the class is skipped.
     const bool all = home.empty() || static_cast<int>(awaited.size()) == free_.nodes();
     if (all) {
       next = std::upper_bound(job, line.end(), *job, [this](std::size_t a, std::size_t b) {
         return job_class(a) < job_class(b);
       });
     }
+    // A job of a larger class may be evicted by the blocked ones, so nodes that they await are no
+    // obstacle for it.
     const bool next_class = next != line.end() && job_class(*job) < job_class(*next);
     if (next_class) awaited.clear();
     still.insert(still.end(), job, next);
     job = next;
   }
+  // The jobs that lost their turn stand in waiting_ now; the others are put back and the suspended
+  // jobs lined up among them.
   const std::vector<std::size_t> suspended = std::exchange(waiting_, still);
   for (const std::size_t job : suspended) {
     line_up(job);
   }
 }
 
-// Where its state is, on free GPUs elsewhere, or where others have had their slice. `unshared`:
+// Starts `job` if it can get all its GPUs: where its state is, on free GPUs elsewhere, or where
+// other jobs have had their slice. `awaited`: nodes that the job must not take. `unshared`:
 // unshared_nodes().
 bool Scheduler::take_turn(std::size_t job, const std::set<int>& awaited, const Nodes& unshared) {
   const auto held_back = [&](const Allocation& placed) {
@@ -65,6 +79,7 @@ bool Scheduler::take_turn(std::size_t job, const std::set<int>& awaited, const N
   const Allocation& home = states_[job].owned;
   const bool first = home.empty();
   const bool at_home = !first && free_.has(home);
+  // Prefers GPUs that no suspended job will come back to.
   const bool alone = unshared.fits(asking.gpus);
   const bool elsewhere = !at_home && free_.fits(asking.gpus);
   if (elsewhere && (first || worth_moving(job, alone))) {
@@ -76,6 +91,8 @@ bool Scheduler::take_turn(std::size_t job, const std::set<int>& awaited, const N
       return true;
     }
   }
+  // A job without a state may take free GPUs of nodes that are not awaited, as above. It ends no
+  // turns while other jobs wait before it.
   const bool waits = first ? !awaited.empty() : held_back(home);
   if (waits) return false;
   if (!at_home && !make_room(job)) return false;
@@ -83,7 +100,7 @@ bool Scheduler::take_turn(std::size_t job, const std::set<int>& awaited, const N
   return true;
 }
 
-// GPUs that are free and that no suspended job holds.
+// Free GPUs that no suspended job will come back to.
 Nodes Scheduler::unshared_nodes() const {
   Nodes nodes = free_;
   for (const auto& [node, gpus] : suspended_) {
@@ -93,7 +110,9 @@ Nodes Scheduler::unshared_nodes() const {
   return nodes;
 }
 
-// A move to GPUs that no suspended job comes back to ends its sharing; elsewhere it saves a turn.
+// Whether a move saves more time than its stop costs. On GPUs without suspended jobs (`alone`) the
+// job ends its sharing, and saves the time for which it would share: until it or its first partner
+// ends. Elsewhere it saves one turn at most.
 bool Scheduler::worth_moving(std::size_t job, bool alone) const {
   const State& state = states_[job];
   double saved = latest_end(job, need(job)) - now_;

@@ -1,5 +1,6 @@
-// Parses the command line of a program with CLI11; help and mistakes end every program alike. Call
-// it at the start of main()'s work.
+// Parses the command line of a program with CLI11, so that help and mistakes end every program of
+// the project in the same way. main() of a program declares its options on a CLI::App and calls
+// this function first.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,13 +11,14 @@
 
 namespace lockstep {
 
-// Returns nothing if the program has work to do. Otherwise help, version or a mistake was printed,
-// and the exit code is returned. Throws OutputError.
+// Returns nothing if the program has work to do. Otherwise the help or the version has been printed
+// on stdout, or the mistake on stderr, and the result is the exit code: 0 after help and version, 2
+// after a mistake. Throws OutputError if stdout cannot be written.
 inline std::optional<int> parse_command_line(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return std::nullopt;
-  } catch (const CLI::ParseError& error) {  // help and version, too
+  } catch (const CLI::ParseError& error) {  // CLI11 reports help and version this way, too
     std::ostringstream out;
     const bool mistake = app.exit(error, out) != 0;
     print(out.str());

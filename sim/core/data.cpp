@@ -1,4 +1,6 @@
-// Looks files up in the data folder, and suggests near names.
+// Finds the folders of shipped files and looks names up in them. The data folder is the environment
+// variable LOCKSTEP_DATA, the installed share/lockstep, or the source tree, in this order; an
+// unknown name is reported with the nearest known names (core/errors.hpp).
 #include "core/data.hpp"
 
 #include <fmt/format.h>
@@ -14,8 +16,8 @@ namespace lockstep {
 
 namespace {
 
-// Where `cmake --install` puts the files, seen from the program, wherever that was moved to; ""
-// where the program was not installed.
+// The folder to which `cmake --install` copies the files, relative to the program's own location,
+// so that an installation may be moved. "" if the program was not installed.
 std::string installed_data() {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -54,6 +56,8 @@ std::vector<std::string> stems_in(const std::string& folder, const std::string& 
 
 std::string locate_file(const std::string& name_or_path, const std::string& folder,
                         const char* kind_name) {
+  // A path is returned without a look at the file system: the reader reports a file that is
+  // missing.
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml"))
     return name_or_path;
   const std::vector<std::string> known = stems_in(data_folder(folder), ".yaml");

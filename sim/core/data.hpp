@@ -1,5 +1,9 @@
-// Finds files by name, for platforms, models and other kinds of shipped files. Shipped files are in
-// $LOCKSTEP_DATA/<kind> if it is set, else in the source tree's <kind>.
+// Finds the files that ship with Lockstep by their names: models, platforms, devices, recipes.
+// Readers of user-given names call locate_file(), which accepts a name (`a100-sxm4-80gb-x4`) or a
+// path.
+//
+// Shipped files are in $LOCKSTEP_DATA/<kind> if that variable is set, else in the installation's
+// share/lockstep/<kind> if the program was installed, else in the source tree's <kind>.
 #pragma once
 
 #include <string>
@@ -7,6 +11,8 @@
 
 namespace lockstep {
 
+// Full path of the folder for one kind of file: "models", "platforms", "platforms/devices", ... The
+// folder may not exist.
 std::string data_folder(
     const std::string& kind);  // "models", "platforms", "platforms/devices", ...
 
@@ -14,18 +20,21 @@ std::string data_folder(
 // folder does not exist.
 std::vector<std::string> files_in(const std::string& folder, const std::string& extension);
 
-// Names (file stems) of the same, sorted.
+// Names of these files without folder and extension, sorted.
 std::vector<std::string> stems_in(const std::string& folder, const std::string& extension);
 
-// A value with a slash or ending in .yaml is a path and comes back unchanged; otherwise the file of
-// that name in `folder`. Throws ConfigError with the known names.
+// The path of the file that a user names. A value with a slash or with the ending .yaml is a path
+// and is returned unchanged. Any other value is a name: the result is `folder`/<name>.yaml, where
+// `folder` is a kind for data_folder(). `kind_name` is the word for messages ("platform"). Throws
+// ConfigError with the known names if no file has this name.
 std::string locate_file(const std::string& name_or_path, const std::string& folder,
                         const char* kind_name);
 
-// A path in `file`, relative to that file's folder when it exists there; anything else unchanged.
+// A path that is written in `file`: `name_or_path` relative to that file's folder if such a file
+// exists, else unchanged. A name without slash and extension is returned unchanged.
 std::string seen_from(const std::string& file, const std::string& name_or_path);
 
-// "a100" of "some/folder/a100.yaml".
+// File name without folder and last extension: "a100" for "some/folder/a100.yaml".
 std::string stem_of(const std::string& path);
 
 }  // namespace lockstep

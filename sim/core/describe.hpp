@@ -36,7 +36,9 @@
 
 namespace lockstep {
 
-// Reads one value. Errors go to `diagnostics` and leave the field at its default.
+// Reads one value. Errors are added to `diagnostics`. A field with an error holds its default or
+// the refused value.
+// REQUIRES: the value is not used if there are errors.
 template <class T>
 T read(const Node& node, Diagnostics& diagnostics) {
   T value{};
@@ -44,7 +46,8 @@ T read(const Node& node, Diagnostics& diagnostics) {
   return value;
 }
 
-// Throw ConfigError with all errors of the text.
+// Read a value from a node, a text or a file. Throw ConfigError with all errors of the text at
+// once. `file_name` is the name that messages use.
 template <class T>
 T read_node(const Node& node) {
   Diagnostics diagnostics;
@@ -61,7 +64,8 @@ T read_file(const std::string& path) {
   return read_node<T>(Node::parse_file(path));
 }
 
-// YAML text with every field, defaults included; reads back to an equal value.
+// YAML text with every field, defaults included; the text reads back to an equal value. Optional
+// fields without a value and fields of type Node are left out.
 template <class T>
 std::string emit_yaml(const T& value) {
   fields::Emitter emitter(0);
@@ -70,7 +74,7 @@ std::string emit_yaml(const T& value) {
   return emitter.text();
 }
 
-// JSON Schema draft-07.
+// JSON Schema draft-07 of a file that holds one T; editors use it to complete and check files.
 template <class T>
 nlohmann::ordered_json json_schema(const std::string& title) {
   nlohmann::ordered_json schema{{"$schema", "http://json-schema.org/draft-07/schema#"},
@@ -79,7 +83,8 @@ nlohmann::ordered_json json_schema(const std::string& title) {
   return schema;
 }
 
-// A Markdown table: field, value, default, range, meaning.
+// Markdown table with one row per field, nested fields included: field, value, default, range,
+// meaning. `lockstep schema NAME --fields` prints it, and the pages of docs/ hold it.
 template <class T>
 std::string markdown_fields() {
   fields::DocsWriter writer;

@@ -1,11 +1,16 @@
-// Part of core/describe.hpp: the rows of a described type's table in the docs. Include
-// core/describe.hpp instead.
+// Part of core/describe.hpp: the rows of a described type's Markdown table. Include
+// core/describe.hpp instead; its markdown_fields() is the entry.
+//
+// A row's first cell is the dotted path of a field: `link.latency`, `links[].latency` in a list,
+// `links.*.latency` in a map, `fsdp.wrap` in an alternative of a variant.
 #pragma once
 
 #include "core/describe_emit.hpp"
 
 namespace lockstep::fields {
 
+// Visitor that writes one row per field, in the order of the declaration. The rows of a field's
+// inner fields follow its own row. `prefix` is the path of the enclosing struct, with its dot.
 class DocsWriter : public FieldVisitor<DocsWriter> {
  public:
   explicit DocsWriter(std::string prefix = "") : prefix_(std::move(prefix)) {}
@@ -23,6 +28,7 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
     row(prefix_ + spec.name, type, fallback, bounds_text(spec), spec.doc);
     nested<T>(prefix_ + spec.name);
   }
+  // The alternatives' names are keys of the enclosing map, so they share one row.
   template <class Variant>
   void visit_alternative(const FieldSpec& spec, Variant&) {
     row(prefix_ + fmt::format("{}", fmt::join(names_of<Variant>(), " / ")), "exactly one",
@@ -30,9 +36,11 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
     alternatives<Variant>(prefix_);
   }
 
+  // The rows written so far, each with its line end.
   std::string text;
 
  private:
+  // The cell "value": the type in a user's words, with an example of a quantity.
   template <class T>
   static std::string type_text(const FieldSpec& spec) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -58,6 +66,8 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
     }
   }
 
+  // The rows of the fields inside of a T at `path`; scalars have none. The defaults are read off a
+  // default-constructed T.
   template <class T>
   void nested(const std::string& path) {
     if constexpr (Kind<T>::optional) {
@@ -76,6 +86,7 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
       text += inner.text;
     }
   }
+  // The rows of each alternative's own fields, under `prefix` and the alternative's name.
   template <class Variant>
   void alternatives(const std::string& prefix) {
     const auto names = names_of<Variant>();
@@ -92,6 +103,7 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
     text += fmt::format("| `{}` | {} | {} | {} | {} |\n", name, cell(type), cell(fallback), bounds,
                         cell(doc));
   }
+  // A vertical bar in a cell would end it.
   static std::string cell(const std::string& content) {
     std::string escaped;
     for (const char c : content) escaped += c == '|' ? std::string("\\|") : std::string(1, c);

@@ -1,5 +1,5 @@
 // Part of core/describe.hpp: writes a described value as YAML that reads back to an equal value.
-// Include core/describe.hpp instead.
+// Include core/describe.hpp instead; its emit_yaml() is the entry.
 #pragma once
 
 #include "core/describe_kinds.hpp"
@@ -7,6 +7,7 @@
 
 namespace lockstep::fields {
 
+// A text as a YAML scalar: plain where that reads back as the same text, double-quoted otherwise.
 std::string yaml_text(const std::string& text);  // quoted where YAML needs it
 inline std::string indent(int depth) {
   return std::string(static_cast<std::size_t>(2 * depth), ' ');
@@ -15,7 +16,8 @@ inline std::string indent(int depth) {
 template <class T>
 std::string emit_value(T& value, const FieldSpec& spec, int depth);
 
-// Writes the fields of one struct, one per line, each line starting at `depth`.
+// Visitor that writes the fields of one struct, one per line, each line indented for `depth` (two
+// blanks a level). Omits empty optional fields and fields of type Node.
 class Emitter : public FieldVisitor<Emitter> {
  public:
   explicit Emitter(int depth) : depth_(depth) {}
@@ -40,6 +42,7 @@ class Emitter : public FieldVisitor<Emitter> {
   const std::string& text() const { return text_; }
 
  private:
+  // Adds `name: value`. A value that begins with a line end is a block and stands below the name.
   void line(const std::string& name, const std::string& value) {
     const bool block = !value.empty() && value.front() == '\n';
     text_ += indent(depth_) + name + ":" + (block ? value : " " + value + "\n");
@@ -48,7 +51,8 @@ class Emitter : public FieldVisitor<Emitter> {
   std::string text_;
 };
 
-// A scalar or flow value as "text"; a block value as "\n" + lines at `depth`, each ending in "\n".
+// A scalar or a list of scalars as "text"; any other value as "\n" followed by lines indented for
+// `depth`, each with its line end. Empty lists, maps and structs are "[]" and "{}".
 template <class T>
 std::string emit_value(T& value, const FieldSpec& spec, int depth) {
   if constexpr (std::is_same_v<T, bool>) {

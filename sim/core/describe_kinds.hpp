@@ -1,5 +1,5 @@
-// The kinds of field types, for the visitors of core/describe.hpp. Include it in a visitor to
-// choose by kind.
+// Classifies field types at compile time for the visitors of core/describe.hpp: list, optional,
+// map, variant, scalar. A visitor includes it to choose the code for a type by `if constexpr`.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,6 +17,8 @@
 
 namespace lockstep::fields {
 
+// Whether T is a std::vector, std::optional, std::map with text keys, or std::variant; Element is
+// the type of the values inside of the first three.
 template <class T>
 struct Kind {
   static constexpr bool vector = false, optional = false, map = false, variant = false;
@@ -41,9 +43,11 @@ struct Kind<std::variant<T...>> : Kind<void> {
   static constexpr bool variant = true;
 };
 
+// The two integer types that a field may have; bool is a type of its own.
 template <class T>
 constexpr bool is_integer = std::is_same_v<T, int> || std::is_same_v<T, std::int64_t>;
 
+// A type with one value, written on one line; lists of scalars are written on one line, too.
 template <class T>
 constexpr bool is_scalar =
     std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_enum_v<T>;
@@ -52,6 +56,7 @@ constexpr bool is_scalar_list = false;
 template <class T>
 constexpr bool is_scalar_list<std::vector<T>> = is_scalar<T>;
 
+// The names of an enum's values or of a variant's alternatives, in order.
 template <class T>
 std::vector<std::string> names_of() {
   const auto& names = []() -> const auto& {
@@ -74,6 +79,8 @@ void with_alternative(std::size_t index, F&& f) {
   (std::make_index_sequence<std::variant_size_v<Variant>>{});
 }
 
+// The allowed range of a number as a text: "1 to 10", "at least 1 us"; "" if there are no bounds.
+// Plain numbers, counts and fractions are written without a unit.
 inline std::string bounds_text(const FieldSpec& spec) {
   const auto text = [&](double value) {
     return spec.unit == Dimension::none || spec.unit == Dimension::count ||
@@ -88,7 +95,8 @@ inline std::string bounds_text(const FieldSpec& spec) {
   return "";
 }
 
-// The name and the declaration of a struct's first field.
+// Visitor that keeps the declaration of a struct's first field. Needed for structs that may be
+// written as the value of their first field alone (FieldSpec::single).
 class FirstField : public FieldVisitor<FirstField> {
  public:
   template <class T>

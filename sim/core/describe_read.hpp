@@ -1,5 +1,8 @@
 // Part of core/describe.hpp: reads a YAML tree into a described value and reports all errors.
-// Include core/describe.hpp instead.
+// Include core/describe.hpp instead; its read_file(), read_text() and read() are the entries.
+//
+// All functions add errors to `diagnostics` and continue, so that a user sees every error of a file
+// at once.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +15,8 @@ namespace lockstep::fields {
 template <class T>
 void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics);
 
+// Visitor that reads one map into one struct. describe() calls it field by field; finish() must be
+// called afterwards, because only then all known keys are known.
 class Reader : public FieldVisitor<Reader> {
  public:
   Reader(const Node& node, Diagnostics& diagnostics)
@@ -36,6 +41,8 @@ class Reader : public FieldVisitor<Reader> {
     read_value(*child, value, spec, diagnostics_);
   }
 
+  // Reads the alternative that the map names by one of its keys, or by a bare word in place of the
+  // map (`- ddp`). Two such keys exclude each other.
   template <class Variant>
   void visit_alternative(const FieldSpec& spec, Variant& value) {
     const auto names = names_of<Variant>();
@@ -62,6 +69,7 @@ class Reader : public FieldVisitor<Reader> {
     if (!chosen) needs_one_of_ = fmt::format("needs one of: {}", fmt::join(names, ", "));
   }
 
+  // Keep the places of values for messages of later checks (core/fields.hpp).
   void location(Location& where) { where = node_.where(); }
   void location(const char* name, Location& where) {
     const auto child = node_.find(name);
@@ -73,10 +81,14 @@ class Reader : public FieldVisitor<Reader> {
     for (const auto& [key, value] : child->entries()) where[key] = value.where();
   }
 
+  // Calls f(report) for a rule between fields. Such checks are skipped after an error in a field,
+  // because their messages would follow from that error.
   template <class F>
   void check(F&& f) {
     // Checks between fields are skipped after an error in a field: their messages would be noise.
     if (node_.kind() != Node::Kind::map || diagnostics_.list().size() > errors_before_) return;
+    // The message points at the named field if the file has it, else at the map, under the field's
+    // path.
     f([&](const std::string& name, std::string message, std::string hint = "") {
       const auto child = name.empty() ? std::nullopt : node_.find(name);
       Diagnostic diagnostic = child ? child->error(std::move(message), std::move(hint))
@@ -88,7 +100,8 @@ class Reader : public FieldVisitor<Reader> {
     });
   }
 
-  // Called after describe(): checks that this is a map without unknown keys.
+  // Reports unknown keys, a value that is no map, and a missing alternative. Called after
+  // describe().
   void finish() {
     if (node_.kind() != Node::Kind::map) {
       if (!bare_word_) {
@@ -104,12 +117,13 @@ class Reader : public FieldVisitor<Reader> {
       diagnostic.where = node_.key_location(key);
       diagnostics_.add(std::move(diagnostic));
     }
-    // A misspelt alternative is one mistake, not two.
+    // A misspelled alternative is one mistake: an unknown key, not also a missing alternative.
     if (!needs_one_of_.empty() && diagnostics_.list().size() == errors) {
       diagnostics_.add(node_.error(needs_one_of_));
     }
   }
 
+  // Sets `value` to the alternative number `index`, read from `child`.
   template <class Variant>
   void read_alternative(const Node& child, std::size_t index, Variant& value) {
     with_alternative<Variant>(index, [&](auto alternative) {
@@ -122,7 +136,7 @@ class Reader : public FieldVisitor<Reader> {
 
  private:
   void missing(const FieldSpec& spec) {
-    if (node_.kind() != Node::Kind::map) return;  // finish() says what is wrong
+    if (node_.kind() != Node::Kind::map) return;  // finish() reports that a map is needed
     Diagnostic diagnostic = node_.error("missing");
     diagnostic.field = node_.path().empty() ? spec.name : node_.path() + "." + spec.name;
     diagnostic.hint = fmt::format("required: {}", spec.doc);
@@ -132,11 +146,15 @@ class Reader : public FieldVisitor<Reader> {
   const Node& node_;
   Diagnostics& diagnostics_;
   std::size_t errors_before_;
+  // Keys that the struct declares, for the hint after an unknown key.
   std::vector<std::string> known_;
+  // Message for a map without a key of its alternatives; "" if it has one or has no alternatives.
   std::string needs_one_of_;
+  // The struct is written as the bare word of its alternative, not as a map.
   bool bare_word_ = false;
 };
 
+// Reports a number outside of the field's bounds.
 template <class T>
 void check_range(const Node& node, T value, const FieldSpec& spec, Diagnostics& diagnostics) {
   const auto number = static_cast<double>(value);
@@ -145,6 +163,8 @@ void check_range(const Node& node, T value, const FieldSpec& spec, Diagnostics& 
                              "allowed: " + bounds_text(spec)));
 }
 
+// Reads a quantity in the field's unit; `value` gets it in the base unit. Integers must be whole
+// and at most 2^53, above which doubles do not hold every integer.
 template <class T>
 void read_number(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   double number = 0;
@@ -169,12 +189,14 @@ void read_number(const Node& node, T& value, const FieldSpec& spec, Diagnostics&
   value = static_cast<T>(number);
 }
 
+// Returns whether `node` is a scalar; reports that `expected` is needed if it is not.
 inline bool expect_scalar(const Node& node, const std::string& expected, Diagnostics& diagnostics) {
   if (node.kind() == Node::Kind::scalar) return true;
   diagnostics.add(node.error(fmt::format("must be {}, not {}", expected, kind_text(node))));
   return false;
 }
 
+// Reports a list or map with too few or too many elements.
 inline void check_count(const Node& node, std::size_t count, const FieldSpec& spec,
                         Diagnostics& diagnostics) {
   if (count >= spec.min_items && count <= spec.max_items) return;
@@ -189,6 +211,7 @@ inline void check_count(const Node& node, std::size_t count, const FieldSpec& sp
       node.error(fmt::format("has {} element{}", count, count == 1 ? "" : "s"), allowed));
 }
 
+// Only `true` and `false` are truth values; YAML 1.1's `yes`, `on` and others are errors.
 inline void read_bool(const Node& node, bool& value, Diagnostics& diagnostics) {
   if (!expect_scalar(node, "true or false", diagnostics)) return;
   if (node.scalar() == "true" || node.scalar() == "false") {
@@ -219,6 +242,7 @@ T read_element(const Node& node, const FieldSpec& spec, Diagnostics& diagnostics
   return element;
 }
 
+// Reads a list. With FieldSpec::single, any other value is a list of that one element.
 template <class List>
 void read_list(const Node& node, List& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   std::vector<Node> elements = node.elements();
@@ -237,6 +261,7 @@ void read_list(const Node& node, List& value, const FieldSpec& spec, Diagnostics
   }
 }
 
+// Reads a map from texts to values of one type. Bounds of the declaration are each value's bounds.
 template <class Map>
 void read_map(const Node& node, Map& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   if (node.kind() != Node::Kind::map) {
@@ -250,6 +275,7 @@ void read_map(const Node& node, Map& value, const FieldSpec& spec, Diagnostics& 
   }
 }
 
+// Reads a variant that is a field's value: `name`, or a map with one key, `name: {...}`.
 template <class Variant>
 void read_variant(const Node& node, Variant& value, Diagnostics& diagnostics) {
   const auto names = names_of<Variant>();
@@ -272,6 +298,7 @@ void read_variant(const Node& node, Variant& value, Diagnostics& diagnostics) {
                           static_cast<std::size_t>(found - names.begin()), value);
 }
 
+// Reads a value of any supported type, by its kind (core/describe_kinds.hpp).
 template <class T>
 void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   if (spec.several && node.kind() == Node::Kind::sequence) {
@@ -304,6 +331,7 @@ void read_value(const Node& node, T& value, const FieldSpec& spec, Diagnostics& 
   } else if constexpr (Kind<T>::variant) {
     read_variant(node, value, diagnostics);
   } else {
+    // A scalar in place of a map is the value of the struct's first field.
     if (spec.single && node.kind() == Node::Kind::scalar) {
       FirstField of;
       describe(of, value);

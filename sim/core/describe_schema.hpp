@@ -1,5 +1,8 @@
 // Part of core/describe.hpp: the JSON Schema (draft-07) of a described type. Include
-// core/describe.hpp instead.
+// core/describe.hpp instead; its json_schema() is the entry.
+//
+// A schema holds types, units, bounds and required fields. Rules between fields are not part of a
+// schema, so a file that satisfies the schema may still be refused by the reader.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +16,7 @@ using Json = nlohmann::ordered_json;
 template <class T>
 Json schema_of(const FieldSpec& spec);
 
-// The default as a file would state it; null unless it is a scalar or a list of scalars.
+// The default as a file would state it; null if it is neither a scalar nor a list of scalars.
 template <class T>
 Json default_of(const T& value, const FieldSpec& spec) {
   if constexpr (std::is_same_v<T, bool> || is_integer<T> || std::is_same_v<T, std::string>) {
@@ -32,6 +35,7 @@ Json default_of(const T& value, const FieldSpec& spec) {
   }
 }
 
+// Visitor that collects the schemas of one struct's fields; object() joins them.
 class SchemaWriter : public FieldVisitor<SchemaWriter> {
  public:
   template <class T>
@@ -53,6 +57,8 @@ class SchemaWriter : public FieldVisitor<SchemaWriter> {
     properties[spec.name] = std::move(schema);
     if (spec.required) required.push_back(spec.name);
   }
+  // Each alternative is a key of the map, with options or without (null); exactly one must be
+  // there.
   template <class Variant>
   void visit_alternative(const FieldSpec&, Variant&) {
     const auto names = names_of<Variant>();
@@ -66,6 +72,7 @@ class SchemaWriter : public FieldVisitor<SchemaWriter> {
     words = names;
   }
 
+  // The struct's schema: an object without unknown keys, or a bare word where it has alternatives.
   Json object() const {
     Json schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
     if (!required.empty()) schema["required"] = required;
@@ -74,12 +81,15 @@ class SchemaWriter : public FieldVisitor<SchemaWriter> {
     return Json{{"anyOf", {{{"type", "string"}, {"enum", words}}, schema}}};
   }
 
+  // Schemas by field name, names of required fields, one `required` for each alternative, and the
+  // alternatives' names.
   Json properties = Json::object();
   std::vector<std::string> required;
   Json one_of = Json::array();
   std::vector<std::string> words;
 };
 
+// The schema of a T with the bounds of `spec`.
 template <class T>
 Json schema_of(const FieldSpec& spec) {
   if constexpr (std::is_same_v<T, Node>) {

@@ -1,4 +1,6 @@
-// Formatting of diagnostics and the did-you-mean hint.
+// Formats diagnostics and finds the suggestion "did you mean". The suggestion is the allowed word
+// with the smallest edit distance, if that distance is at most a third of the word's length, and at
+// most 3 (a distance of 1 is always near enough).
 #include "core/errors.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +13,7 @@ namespace lockstep {
 
 namespace {
 
+// Texts of all diagnostics, one per line.
 std::string joined(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
   for (const auto& diagnostic : diagnostics) {
@@ -20,7 +23,9 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
   return text;
 }
 
-// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours cost 1.
+// Number of edits between two words: insertions, deletions, substitutions and swaps of neighboring
+// letters cost 1 (optimal string alignment). `before` and `previous` are the two rows above `row`
+// of the dynamic program.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), previous(b.size() + 1), row(b.size() + 1);
   std::iota(previous.begin(), previous.end(), std::size_t{0});
@@ -39,8 +44,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-// Edit distance of a word from `name`, which differs from it. A difference in upper and lower case
-// counts as one edit.
+// Edit distance of a word from `name`, which differs from the word. A difference in upper and lower
+// case counts as one edit.
 std::size_t distance_to(std::string_view word, const std::string& name) {
   return std::max<std::size_t>(1, edit_distance(lower_case(word), lower_case(name)));
 }
@@ -80,7 +85,7 @@ ConfigError file_error(std::string file, std::string field, std::string message,
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t most = 60;
   std::size_t end = std::min(text.size(), most);
-  // Not in the middle of a UTF-8 character.
+  // Do not cut inside of a UTF-8 character.
   while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) {
     --end;
   }
@@ -94,7 +99,8 @@ std::string in_quotes(std::string_view text) {
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed) {
   if (allowed.empty()) return "";
   constexpr std::size_t shown = 12;
-  // Words from a hostile file may be megabytes long; no name of ours is.
+  // Words from a hostile file may be megabytes long, and the distance takes quadratic time. Allowed
+  // words are shorter than 64 bytes.
   const std::string_view short_word = word.substr(0, 64);
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const auto& name : allowed) {
@@ -102,6 +108,7 @@ std::string allowed_hint(std::string_view word, const std::vector<std::string>& 
   }
   const auto nearest = *std::min_element(ranked.begin(), ranked.end());
   std::vector<std::string> list = allowed;
+  // Show the nearest dozen, in alphabetical order.
   if (list.size() > shown) {
     std::stable_sort(ranked.begin(), ranked.end());
     list.clear();

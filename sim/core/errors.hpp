@@ -1,6 +1,6 @@
-// A user's mistakes and their places. Every reader collects Diagnostics and throws them all at once
-// as one ConfigError. The command line prints it as `file:line:col: field: what; hint` (exit code
-// 2).
+// Mistakes in a user's input and their places in a file. Every reader collects Diagnostics and
+// throws them all at once as one ConfigError. The command line prints each on a line of its own,
+// `file:line:col: field: message; hint`, and ends with exit code 2.
 #pragma once
 
 #include <stdexcept>
@@ -10,23 +10,25 @@
 
 namespace lockstep {
 
+// A place in an input file. An empty file name stands for the command line.
 struct Location {
   std::string file;
-  int line = 0;  // 1-based; 0 = the file as a whole
-  int column = 0;
+  int line = 0;    // 1-based; 0 = the file as a whole
+  int column = 0;  // 1-based; 0 = the file as a whole
 };
 
+// One mistake: its place, the field, a message and a hint.
 struct Diagnostic {
   Location where;
   std::string field;    // dotted path, "strategies[1].fsdp.wrap"; empty for the file as a whole
-  std::string message;  // what is wrong
+  std::string message;  // the mistake, "is out of range"
   std::string hint;     // "allowed: a, b, c; did you mean 'b'?"; may be empty
 };
 
 // "file:line:col: field: message; hint"
 std::string to_string(const Diagnostic& diagnostic);
 
-// A mistake in the user's input. what() lists all diagnostics, one per line.
+// A mistake in the user's input. `what()` lists all diagnostics, one per line.
 class ConfigError : public std::runtime_error {
  public:
   explicit ConfigError(std::vector<Diagnostic> diagnostics);
@@ -41,10 +43,10 @@ class ConfigError : public std::runtime_error {
 ConfigError file_error(std::string file, std::string field, std::string message,
                        std::string hint = "");
 
-// ASCII letters only.
+// The text with ASCII capitals in lower case; other bytes are unchanged.
 std::string lower_case(std::string_view text);
 
-// 'text' in quotes for a message, cut to about 60 bytes, without control characters.
+// The text in single quotes for a message, cut to about 60 bytes, without control characters.
 std::string in_quotes(std::string_view text);
 
 // "allowed: a, b, c; did you mean 'b'?" for a word that is not in `allowed`. A suggestion is made

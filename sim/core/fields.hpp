@@ -37,26 +37,31 @@
 
 namespace lockstep {
 
+// The properties that a declaration gives to a field. FieldVisitor::field() sets `name` and `doc`;
+// a declaration gives the others as designated initializers.
 struct FieldSpec {
   const char* name = "";
-  const char* doc = "";
-  Dimension unit = Dimension::none;
+  const char* doc = "";  // one sentence: the field's meaning, in the docs, the schema and errors
+  Dimension unit = Dimension::none;  // how the value is written (core/units.hpp)
   double min = -std::numeric_limits<double>::infinity();  // of the number, inclusive, base unit
   double max = std::numeric_limits<double>::infinity();
+  // A file without the field is an error. Otherwise the member's initializer is the default.
   bool required = false;
   // For lists and maps: the number of elements allowed.
   std::size_t min_items = 0;
   std::size_t max_items = 100'000;
-  bool or_empty = false;  // none at all is fine, too
+  bool or_empty = false;  // an empty list is allowed in spite of min_items
   // A list of one element may be written as that element alone, a map as the value of its first
   // field.
   bool single = false;
-  // A list of values asks for as many alternatives (scenario/alternatives.hpp); one is read here.
+  // A list of values in this field stands for as many alternatives (scenario/alternatives.hpp). The
+  // reader of core/describe_read.hpp accepts one value only.
   bool several = false;
 };
 
-// Base of a visitor: gathers the parts of a declaration for visit(spec, value) of the visitor, and
-// ignores places and checks.
+// Base of a visitor (curiously recurring template): turns each field() of a declaration into
+// visit(spec, value) of the visitor, and ignores places and checks. A visitor that needs them hides
+// the functions with its own. `Spec` may be another type with `name` and `doc`, as in results.
 template <class Visitor, class Spec = FieldSpec>
 struct FieldVisitor {
   template <class T>
@@ -75,13 +80,13 @@ struct FieldVisitor {
   void check(Check&&) {}
 };
 
-// Names of an enum's values, in order: specialise
+// Names of an enum's values, in order. Specialize it for each enum that a file may hold:
 //   template <> struct EnumNames<Precision> { static constexpr std::array names{"fp32", "tf32"}; };
-// The enum's values must be 0, 1, 2, ... in the same order.
+// REQUIRES: the enum's values are 0, 1, 2, ... in the same order.
 template <class Enum>
 struct EnumNames;
 
-// Names of a variant's alternatives, in order (see top).
+// Names of a variant's alternatives, in order; specialize it as EnumNames.
 template <class Variant>
 struct AlternativeNames;
 

@@ -1,4 +1,5 @@
-// Opens and reads files with a limit on their size.
+// Opens and reads input files, and refuses files that are too large, folders and devices. The size
+// is checked while a file is read, because pipes and /proc files do not tell their size beforehand.
 #include "core/file_text.hpp"
 
 #include <fmt/format.h>
@@ -35,6 +36,7 @@ void refuse_too_large(const std::string& path, std::size_t most) {
 
 namespace {
 
+// Reads a stream in pieces of 256 KiB until its end or until `most` bytes are exceeded.
 std::string text_of(std::istream& file, const std::string& path, std::size_t most) {
   std::string text;
   while (file) {
@@ -48,6 +50,7 @@ std::string text_of(std::istream& file, const std::string& path, std::size_t mos
   return text;
 }
 
+// Texts by path that keep_text() has put in the place of files.
 std::map<std::string, std::string>& kept_texts() {
   static std::map<std::string, std::string> texts;
   return texts;

@@ -1,5 +1,6 @@
-// Reads files that a user names. Use it for every input file: it refuses files that are larger than
-// files of their kind, because some never end.
+// Reads files that a user names. Every input file must be read through these functions. The
+// functions refuse a file that is larger than files of its kind ever are, because some files never
+// end.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +14,19 @@ inline constexpr std::size_t most_of_a_description = std::size_t{4} << 20;  // Y
 inline constexpr std::size_t most_of_a_table = std::size_t{256} << 20;  // lines of numbers or jobs
 inline constexpr std::size_t most_of_a_recording = std::size_t{2} << 30;  // traces, unpacked
 
-// The file, open. Throws ConfigError: a folder, a device, or unreadable.
+// Opens a file for reading. Throws ConfigError if `path` is a folder or a device, or cannot be
+// read.
 std::ifstream opened_file(const std::string& path);
 
-// The whole text. `-` is standard input, which is read once; later calls return the same text.
-// Throws ConfigError, also if the file has more than `most` bytes.
+// The whole text of a file. `-` is standard input, which is read once; later calls return the same
+// text. Throws ConfigError if the file cannot be read or has more than `most` bytes.
 std::string file_text(const std::string& path, std::size_t most);
 
-// file_text(path) returns `text` from this call on, as if a file of that name held it.
+// From this call on, file_text(path) returns `text`, as if a file of that name held it. Used for a
+// scenario that is imported from a training config and has a name for messages, but no file.
 void keep_text(const std::string& path, std::string text);
 
-// Throws ConfigError: the text of this file has more than `most` bytes. Throws ConfigError.
+// Throws ConfigError: the file has more than `most` bytes.
 [[noreturn]] void refuse_too_large(const std::string& path, std::size_t most);
 
 }  // namespace lockstep

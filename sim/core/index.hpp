@@ -1,12 +1,13 @@
-// Indices of containers from ints. Use it wherever a rank, node or server number, which is an int,
-// indexes a container.
+// Indices of containers from ints. Ranks, nodes and servers are numbered by int, and containers are
+// indexed by std::size_t: `clocks[at(rank)]` converts without a cast at each place.
 #pragma once
 
 #include <cstddef>
 
 namespace lockstep {
 
-// Number `i` (at least 0) as an index.
+// The number `i` as an index.
+// REQUIRES: i >= 0.
 constexpr std::size_t at(int i) {
   return static_cast<std::size_t>(i);
 }

@@ -1,4 +1,6 @@
-// Writes answers and files whole or not at all, and turns exceptions into exit codes.
+// Writes answers and files whole or not at all, and turns exceptions into exit codes. A file is
+// replaced by rename(2) of a draft in the same folder, which is atomic on POSIX systems: another
+// program sees the old file or the new file, never a part.
 #include "core/output.hpp"
 
 #include <fcntl.h>
@@ -32,7 +34,8 @@ namespace {
   throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(cause)));
 }
 
-// Does the program's own output go there?
+// Does stdout or stderr of this program lead to `file`, as in `lockstep run --csv out.csv >
+// out.csv`?
 bool is_an_output(const struct stat& file) {
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat own {};
@@ -42,14 +45,15 @@ bool is_an_output(const struct stat& file) {
   return false;
 }
 
-// Whether another file may take its place without a loss for any of its users.
+// Whether another file may take its place without a loss for any of its users: a regular file of
+// this user, with one name, that the program's output does not lead to.
 bool can_be_replaced(const struct stat& file) {
   return S_ISREG(file.st_mode) && file.st_nlink == 1 && file.st_uid == ::geteuid() &&
          !is_an_output(file);
 }
 
-// An empty file beside `path`, with the permissions of `before` if there is one; "" if none can be
-// made.
+// Creates an empty file beside `path`, with owner and permissions of `before` if there is a file
+// already. Returns its path, or "" if no such file can be made.
 std::string make_draft(const std::string& path, const struct stat* before) {
   const std::filesystem::path beside = std::filesystem::path(path).parent_path();
   const mode_t mode = before != nullptr ? before->st_mode & 07777 : 0666;
@@ -72,6 +76,8 @@ std::string make_draft(const std::string& path, const struct stat* before) {
 
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& draft)>& fill) {
+  // The file itself is replaced, not a symbolic link to it. A link to a file that does not exist is
+  // written through.
   std::error_code error;
   const bool is_link = std::filesystem::is_symlink(path, error);
   const std::string file = is_link ? std::filesystem::canonical(path, error).string() : path;
@@ -85,9 +91,10 @@ void write_whole(const std::string& path,
   if (draft.empty()) return fill(path);
   try {
     fill(draft);
+    // EBUSY: the file is a mount point of its own, as single files in containers are.
     if (std::rename(draft.c_str(), file.c_str()) == 0) return;
     if (errno != EBUSY) cannot_write(path, errno);
-    fill(path);  // mounted by itself
+    fill(path);
   } catch (...) {
     (void)::unlink(draft.c_str());
     throw;
@@ -100,6 +107,7 @@ void write_text(const std::string& path, const std::string& text) {
     std::FILE* file = std::fopen(draft.c_str(), "wbe");
     if (file == nullptr) cannot_write(path, errno);
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    // fclose() may change errno, and a full disk may be noticed by fclose() only.
     const int cause = errno;
     if (std::fclose(file) != 0 && written) cannot_write(path, errno);
     if (!written) cannot_write(path, cause);
@@ -121,7 +129,8 @@ int exit_code_of(const char* name, const std::function<int()>& work) {
   }
 }
 
-// A descriptor that is closed would be taken by the next pipe, and output would land there.
+// If a standard descriptor were closed, the next opened pipe or file would take its number, and
+// output would land there.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;

@@ -1,5 +1,6 @@
-// Output of every program: the answer on stdout, written files, and the exit code. Write through
-// these functions, because they detect failed writes.
+// Output of every program: the answer on stdout, messages on stderr, written files, and the exit
+// code. Programs must write through these functions, because the functions detect failed writes;
+// see docs/command-line.md for the exit codes.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +12,8 @@
 
 namespace lockstep {
 
-// Ends a program with an exit code of its own; it is neither a fault of the program nor wrong
-// input.
+// Ends a program with an exit code of its own. The reason is neither a fault of the program (exit
+// code 1) nor wrong input (exit code 2).
 class ExitError : public std::runtime_error {
  public:
   ExitError(int code, const std::string& what) : std::runtime_error(what), code_(code) {}
@@ -25,12 +26,13 @@ class ExitError : public std::runtime_error {
 // Exit code if an answer or a file cannot be written: a full disk, a reader that has gone, no
 // permission.
 constexpr int exit_not_written = 74;  // EX_IOERR of sysexits.h
+// Thrown if an answer or a file cannot be written.
 class OutputError : public ExitError {
  public:
   explicit OutputError(const std::string& what) : ExitError(exit_not_written, what) {}
 };
 
-// Writes all of `text` to stdout. Throws OutputError if not all of it is written.
+// Writes all of `text` to stdout and flushes it. Throws OutputError if a part is not written.
 void print(const std::string& text);
 
 // Writes to stderr. If stderr cannot be written, the text is lost; the answer and the exit code
@@ -44,12 +46,13 @@ void print_error(fmt::format_string<Arguments...> format, Arguments&&... argumen
 // Replaces a file atomically. `fill` writes a draft beside the file, and the draft then takes the
 // file's place. If `fill` throws, the draft is removed and the file is unchanged. A target that a
 // new file cannot replace is written in place: a device, a pipe, the program's own output, a file
-// of another user, a file with several names, or a file in a closed folder. Throws OutputError when
-// it cannot be written.
+// of another user, a file with several names, or a file in a closed folder. `fill` may therefore be
+// called with `path` itself, and after a first call. Throws OutputError if the file cannot be
+// written.
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& draft)>& fill);
 
-// Writes `text` as the whole file in the same way. Throws OutputError.
+// Writes `text` as the whole file by write_whole(). Throws OutputError.
 void write_text(const std::string& path, const std::string& text);
 
 // Calls `work` for a program called `name` and returns the exit code: the result of `work`, 2 on
@@ -57,7 +60,8 @@ void write_text(const std::string& path, const std::string& text);
 // to stderr.
 int exit_code_of(const char* name, const std::function<int()>& work);
 
-// Called first in main(): makes sure that descriptors 0 to 2 are in use.
+// Called first in main(): makes sure that descriptors 0 to 2 are in use. Reading a stdin that was
+// closed finds an end of file; writing to a stdout that was closed fails.
 void occupy_standard_streams();
 
 }  // namespace lockstep

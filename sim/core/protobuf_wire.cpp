@@ -1,4 +1,8 @@
-// Varints, fixed-width and length-delimited fields of the wire format.
+// Encodes and decodes varints, fixed-width and length-delimited fields of the Protocol Buffers wire
+// format. A field begins with a key, `number << 3 | type`, as a varint: seven bits a byte, lowest
+// first, the top bit set in all bytes but the last.
+//   type 0: varint    1: 8 bytes    2: varint length, then bytes    5: 4 bytes
+// All other types are refused; groups (3 and 4) are deprecated.
 #include "core/protobuf_wire.hpp"
 
 #include <fmt/format.h>
@@ -21,6 +25,7 @@ void WireMessage::fail(const char* fault) const {
                    "was the file written to the end?");
 }
 
+// Takes a varint off the front of the rest.
 std::uint64_t WireMessage::varint() {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {
@@ -74,6 +79,7 @@ void WireMessage::append(const WireField& field, std::vector<std::uint64_t>& num
     numbers.push_back(field.value);
     return;
   }
+  // A packed list: the field's bytes are varints without keys.
   WireMessage packed(file_, whole_, field.bytes);
   while (!packed.rest_.empty()) numbers.push_back(packed.varint());
 }

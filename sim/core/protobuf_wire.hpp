@@ -1,5 +1,6 @@
-// Reads and writes Protocol Buffers on wire level (protobuf.dev, "Encoding"): pairs of a field's
-// number and a value. Used for Chakra traces, whose few needed fields are known by number.
+// Reader and writer of Protocol Buffers on wire level (protobuf.dev, "Encoding"): pairs of a
+// field's number and a value. Used for Chakra traces: the few fields that they need are known by
+// number, so neither the protobuf library nor generated code is needed.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +10,33 @@
 
 namespace lockstep {
 
+// One field of a message. `bytes` points into the text that the message was made from.
 struct WireField {
   std::uint32_t number = 0;
-  // varint: as it is. 4 or 8 bytes: their bits. Bytes: 0.
+  // A varint is its value, a field of 4 or 8 bytes its bits, a length-delimited field 0.
   std::uint64_t value = 0;
-  std::string_view bytes;  // of texts, messages and packed lists; empty for the others
+  std::string_view bytes;  // texts, messages and packed lists; empty otherwise
   bool is_bytes = false;
 
   double from_double() const;  // the bits of a double
   std::string text() const { return std::string(bytes); }
 };
 
-// One message, field by field, in the file's order.
+// One message, read field by field in the file's order.
+// REQUIRES: the file name and the bytes outlive the message.
 class WireMessage {
  public:
-  // `file`: for errors; `whole`: all its bytes, `bytes` lies in it.
+  // `file` is for errors; `whole` holds all bytes of the file, and `bytes` is the part of `whole`
+  // that holds this message.
   WireMessage(const std::string& file, std::string_view whole, std::string_view bytes);
 
-  // False at the end. Throws ConfigError with the byte at which the message breaks off or a field
-  // is invalid.
+  // Reads the next field; false at the end. Throws ConfigError with the byte at which the message
+  // breaks off or a field is invalid.
   bool next(WireField& field);
-  // The message inside of a field.
+  // The message that is the value of a length-delimited field.
   WireMessage inside(const WireField& field) const { return {file_, whole_, field.bytes}; }
-  // A repeated number: packed into bytes, or one by one.
+  // Appends the values of a repeated number: several if the field is a packed list, else one.
+  // Throws ConfigError if a packed list breaks off.
   void append(const WireField& field, std::vector<std::uint64_t>& numbers) const;
 
  private:
@@ -44,12 +49,13 @@ class WireMessage {
   std::string_view whole_, rest_;
 };
 
-// Takes the next of several length-prefixed messages off `rest`, which must lie in `whole`. Throws
-// ConfigError.
+// Takes the next of several length-prefixed messages off `rest` and returns its bytes. Throws
+// ConfigError if the message is longer than the rest.
+// REQUIRES: `rest` lies in `whole`.
 std::string_view take_delimited(const std::string& file, std::string_view whole,
                                 std::string_view& rest);
 
-// A message being written, field by field.
+// A message being written, field by field. Fields are stored in the order of the calls.
 class WireWriter {
  public:
   void integer(std::uint32_t number, std::uint64_t value);

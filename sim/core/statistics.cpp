@@ -1,4 +1,5 @@
-// Order statistics, means and their intervals.
+// Order statistics, means and their intervals. Means of pairs are enumerated, which takes n^2 / 2
+// numbers: enough for samples of at most some thousand values.
 #include "core/statistics.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ double quantile(const std::vector<double>& values, double q) {
 
 namespace {
 
-// Means of all pairs, including pairs of a value with itself, sorted.
+// (values[i] + values[j]) / 2 for all i <= j, sorted (Walsh averages).
 std::vector<double> pair_means(const std::vector<double>& values) {
   std::vector<double> means;
   means.reserve(values.size() * (values.size() + 1) / 2);
@@ -41,9 +42,10 @@ std::vector<double> pair_means(const std::vector<double>& values) {
   return means;
 }
 
-// How many values W there are from 0 on with P(sum of the positive ranks <= W) <= 2.5 %.
+// Number of values W = 0, 1, ... with P(signed-rank sum <= W) <= 2.5 %, for a sample of n values.
+// Each rank 1 to n enters the sum with probability 1/2; the distribution is built up rank by rank.
 std::size_t unlikely_rank_sums(std::size_t n) {
-  std::vector<double> share(n * (n + 1) / 2 + 1, 0);  // of the 2^n choices of ranks, by their sum
+  std::vector<double> share(n * (n + 1) / 2 + 1, 0);  // probability of each sum
   share[0] = 1;
   for (std::size_t rank = 1; rank <= n; ++rank) {
     for (std::size_t sum = share.size(); sum-- > 0;) {
@@ -78,6 +80,9 @@ double standard_deviation(const std::vector<double>& values) {
 
 std::size_t warm_up(const std::vector<double>& series) {
   constexpr std::size_t five = 5;
+  // MSER: for each possible cut, the squared standard error of the mean of values[cut..], which is
+  // sum((x - mean)^2) / count^2. Sums are extended from the end to the beginning, so that all cuts
+  // take linear time.
   std::size_t cut = 0;
   double least = std::numeric_limits<double>::infinity(), sum = 0, squares = 0;
   const double centre = mean(series);  // keeps the squares small
@@ -88,11 +93,14 @@ std::size_t warm_up(const std::vector<double>& series) {
     if (begin > series.size() / 2 || begin % five != 0) continue;
     const double count = static_cast<double>(series.size() - begin);
     const double error = std::max(0.0, squares - sum * sum / count) / (count * count);  // squared
+    // Among equal errors, the shortest warm-up.
     if (error <= least) {
       least = error;
       cut = begin;
     }
   }
+  // A warm-up must also differ from the rest: the means differ by more than five standard errors of
+  // a mean of as many values as the warm-up has.
   const auto end = series.begin() + static_cast<std::ptrdiff_t>(cut);
   const std::vector<double> first(series.begin(), end), rest(end, series.end());
   if (first.empty()) return 0;

@@ -1,5 +1,5 @@
-// FNV-1a: a hash of a text that is the same on every machine. Use it for digests and for choices by
-// hash.
+// FNV-1a: a hash of a text that is the same on every machine and in every version. Use it for
+// digests that are printed or stored, and for choices by hash. FNV-1a does not resist attacks.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// One table of units per dimension; everything else follows from it.
+// Reads and prints quantities with the help of one table of units per dimension. Parsing, the
+// shortest exact text, help and the pattern of the JSON Schema all follow from that table.
 #include "core/units.hpp"
 
 #include <fmt/format.h>
@@ -16,10 +17,11 @@ namespace lockstep {
 
 namespace {
 
+// One unit: its name and its size in base units.
 struct Unit {
   const char* name;
   double factor;
-  bool in_help = true;  // people are shown it
+  bool in_help = true;  // false: accepted, but not shown in messages or written
 };
 
 constexpr double kibi = 1024.0;
@@ -59,6 +61,7 @@ constexpr std::array dollar_rate_units{Unit{"USD/h", 1}};
 constexpr std::array watt_units{Unit{"W", 1}, Unit{"kW", 1e3}};
 constexpr std::array plain_units{Unit{"", 1}};
 
+// A dimension's units, and the words for its messages.
 struct DimensionInfo {
   std::span<const Unit> units;
   const char* noun;
@@ -83,7 +86,7 @@ DimensionInfo info(Dimension dimension) {
       return {hertz_units, "a frequency", "1410 MHz"};
     case Dimension::fraction:
       return {fraction_units, "a fraction", "2%"};
-    case Dimension::dollars:
+    case Dimension::dollars:  // cents; below 10 cents, three significant digits
       return {dollar_units, "an amount of money", "120 USD"};
     case Dimension::dollars_per_hour:
       return {dollar_rate_units, "a price", "4.10 USD/h"};
@@ -101,11 +104,13 @@ std::string unit_list(const DimensionInfo& dimension) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Dividing by a round number where the factor (1e-6) has no exact double: 3.4 us is 3.4 / 1000000.
+// A value in the base unit. Where the factor (1e-6) has no exact double, divides by its round
+// reciprocal: 3.4 us is 3.4 / 1000000, the double nearest to 0.0000034.
 double in_base_unit(double value, const Unit& unit) {
   return unit.factor < 1 ? value / std::round(1 / unit.factor) : value * unit.factor;
 }
 
+// The text without blanks and tabs at both ends.
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -118,6 +123,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
   const DimensionInfo unit_info = info(dimension);
   const std::string_view whole = trimmed(text);
   std::string_view number = whole;
+  // std::from_chars accepts no plus sign.
   if (number.size() > 1 && number.front() == '+' && number[1] != '-') number.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
@@ -146,6 +152,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
   std::string message = fmt::format("unknown unit {} in {}", in_quotes(unit), in_quotes(whole));
   const std::string units = unit_list(unit_info);
   message += units.empty() ? "; a plain number is expected" : "; allowed units: " + units;
+  // Units are case sensitive (MB, Mbit); a unit in wrong case gets a suggestion.
   for (const auto& candidate : unit_info.units) {
     if (lower_case(candidate.name) == lower_case(unit)) {
       message += fmt::format("; did you mean '{}'?", candidate.name);
@@ -156,6 +163,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
 }
 
 std::string quantity_text(double value, Dimension dimension) {
+  // Try all units, and keep the shortest text that reads back to the same double.
   std::string best;
   for (const auto& unit : info(dimension).units) {
     if (!unit.in_help) continue;
@@ -169,7 +177,7 @@ std::string quantity_text(double value, Dimension dimension) {
       // Counts read "125M", everything else "80 GiB".
       text += (dimension == Dimension::count ? "" : " ") + std::string(unit.name);
     }
-    // `text` represents `scaled` exactly, so reading the text gives this value.
+    // `text` represents `scaled` exactly, so reading the text gives in_base_unit(scaled, unit).
     const bool exact = in_base_unit(scaled, unit) == value;
     if (exact && (best.empty() || text.size() < best.size())) best = text;
   }
@@ -177,6 +185,8 @@ std::string quantity_text(double value, Dimension dimension) {
 }
 
 std::string human(double value, Dimension dimension, int digits) {
+  // Values from `from` on are printed in `unit`, which has the size `factor`. 90 s and 100 min are
+  // printed as 90 s and 6000 s: there is no step for minutes.
   struct Step {
     double from;
     const char* unit;
@@ -221,7 +231,7 @@ std::string human(double value, Dimension dimension, int digits) {
       return with(decimal, "Hz");
     case Dimension::fraction:
       return number(100 * value) + " %";
-    case Dimension::dollars:  // cents, or what tells small ones apart
+    case Dimension::dollars:  // cents; three significant digits below 10 cents
       if (value < 0) return "-" + human(-value, dimension);
       if (value >= 0.1) return fmt::format("${:.2f}", value);
       return fmt::format("${:.{}f}", value, 2 - static_cast<int>(std::floor(std::log10(value))));

@@ -1,6 +1,6 @@
 // Quantities with units, as users write them: "80 GiB", "2039 GB/s", "3.4 us", "2%", "312 TFLOP/s".
-// Use it to read and to print them. Inside the program every value is a double in the base unit:
-// bytes, seconds, bytes/s, FLOP/s, ...
+// All readers and messages use these functions. Inside of the program every value is a double in
+// the base unit of its dimension: bytes, seconds, bytes/s, FLOP/s, hertz, 1, USD, USD/h, watts.
 #pragma once
 
 #include <stdexcept>
@@ -9,6 +9,7 @@
 
 namespace lockstep {
 
+// The kinds of quantities, with the units that a user may write.
 enum class Dimension {
   none,     // a plain number; no unit allowed
   count,    // a plain number, with optional decimal suffix k, M, G/B, T ("125M parameters")
@@ -23,26 +24,29 @@ enum class Dimension {
   watts,             // W, kW
 };
 
-// Thrown by parse_quantity; what() contains the mistake and the allowed units.
+// Thrown by parse_quantity(); `what()` contains the mistake and the allowed units.
 class UnitError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 // The value of `text` in the dimension's base unit. A bare number is an error if a unit is needed
-// (bytes, seconds, rates, hertz, dollars); NaN and infinity are always errors. A space before the
-// unit is optional; units are case sensitive except that the error suggests the right case.
+// (bytes, seconds, rates, hertz, money, watts); NaN and infinity are always errors. A space before
+// the unit is optional. Units are case sensitive; the error suggests the right case. Throws
+// UnitError.
 double parse_quantity(std::string_view text, Dimension dimension);
 
-// The shortest text that parse_quantity reads back to exactly the same double, e.g. "25 MiB".
+// The shortest text that parse_quantity() reads back to exactly the same double: "25 MiB".
 std::string quantity_text(double value, Dimension dimension);
 
-// For people: about `digits` significant digits and a fitting prefix: "1.23 ms", "4.5 GB/s".
+// A text for people: about `digits` significant digits and a fitting prefix, "1.23 ms", "4.50
+// GB/s". Not meant to be read back.
 std::string human(double value, Dimension dimension, int digits = 3);
 
-// "bytes, for example 80 GiB", for messages, docs and schema; with the list of units if asked for.
+// "bytes, for example 80 GiB", for messages, docs and schema; with the list of units if
+// `with_units`.
 std::string dimension_help(Dimension dimension, bool with_units = false);
-// Regular expression of accepted texts, for the JSON schema.
+// Regular expression of accepted texts, for the JSON Schema; `negative` allows a minus sign.
 std::string dimension_pattern(Dimension dimension, bool negative = true);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Builds Node trees from yaml-cpp's parser events.
+// Builds Node trees from yaml-cpp's parser events, and checks the guards of yaml.hpp. The event
+// interface is used, not YAML::Load(), because events have the places of keys and values, and
+// because a guard can stop in the middle of a hostile file.
 #include "core/yaml.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +17,8 @@
 
 namespace lockstep {
 
+// A value of the tree. Nodes are immutable once the tree is built, so trees share subtrees: an
+// alias is a second pointer to the anchored value.
 struct Node::Impl {
   Kind kind = Kind::null;
   std::shared_ptr<const std::string> file;
@@ -26,25 +30,28 @@ struct Node::Impl {
     std::string key;
     int line = 0, column = 0;
     std::shared_ptr<const Impl> value;
-    std::shared_ptr<const std::string> file{};  // of the key; null = the map's
+    // File of the key; null = the map's file. Differs after Node::with().
+    std::shared_ptr<const std::string> file{};
   };
   std::vector<Entry> entries;
-  std::size_t weight = 1;  // nodes of the subtree, aliases expanded
-  int depth = 1;
+  std::size_t weight = 1;  // nodes of the subtree, each alias counted with its whole subtree
+  int depth = 1;           // levels of the subtree
 };
 
 namespace {
 
 constexpr std::size_t max_nodes = 100'000;
 constexpr int max_depth = 64;
-// yaml-cpp's parser recurses; text that could make it recurse deeper than this is refused unread.
+// yaml-cpp's parser recurses; a text that could make it recurse deeper than this is refused unread.
 constexpr int max_raw_depth = 400;
 
+// Throws ConfigError for a place of the file.
 [[noreturn]] void fail(const std::string& file, int line, int column, std::string message,
                        std::string hint = "") {
   throw ConfigError(Diagnostic{{file, line, column}, "", std::move(message), std::move(hint)});
 }
 
+// Whether a byte is a control character; tabs and line ends are none.
 bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
 }
@@ -65,6 +72,7 @@ std::size_t utf8_length(std::string_view text) {
   return wrong_second ? 0 : length;
 }
 
+// Throws ConfigError at the first byte that is neither UTF-8 nor allowed in a text.
 void refuse_binary(std::string_view text, const std::string& file) {
   int line = 1;
   std::size_t line_start = 0;
@@ -84,14 +92,16 @@ void refuse_binary(std::string_view text, const std::string& file) {
   }
 }
 
-// An upper bound of the nesting, without parsing: indentation, leading dashes and open brackets.
-// Blanks before the first line nest nothing.
+// Throws ConfigError if the text is likely to be nested too deeply for the parser. Works without
+// parsing: counts the indentation with leading dashes, and the open brackets, in quotes or not.
+// Blanks before the first line nest nothing. TreeBuilder checks the real depth.
 void refuse_deep(std::string_view text, const std::string& file) {
   int line = 1, brackets = 0;
   std::size_t start = 0;
   while (start < text.size()) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     const std::string_view row = text.substr(start, end - start);
+    // Characters that may open a level at the start of a row.
     int leading = 0;
     bool at_start = true;
     for (const char c : row) {
@@ -111,7 +121,9 @@ void refuse_deep(std::string_view text, const std::string& file) {
   }
 }
 
-// The error of yaml-cpp, in other words if its own mislead.
+// Throws ConfigError for an error of yaml-cpp. Replaces messages of yaml-cpp that mislead: an
+// unclosed quote is reported at the end of the file, and a tab in the indentation as another
+// mistake.
 [[noreturn]] void refuse(std::string_view text, const std::string& file,
                          const YAML::Exception& error) {
   const int line = error.mark.line + 1;
@@ -131,9 +143,12 @@ void refuse_deep(std::string_view text, const std::string& file) {
        tab_line > 0 ? fmt::format("line {} is indented with a tab; use spaces", tab_line) : "");
 }
 
+// Receives the parser's events and builds a tree. Open sequences and maps are on a stack; a closed
+// value is attached to the top of the stack.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  // Lines after `last_line` belong to parse_text(), not to the user.
+  // `last_line` is the last line of the user's text; later lines belong to parsed(), which appends
+  // an end-of-document mark. `foreign` is described at its member.
   TreeBuilder(const std::string& file, int last_line, std::vector<Diagnostic>* foreign)
       : file_(std::make_shared<std::string>(file)), last_line_(last_line), foreign_(foreign) {}
 
@@ -156,7 +171,7 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     auto node = make(mark, Node::Kind::scalar);
     node->scalar = value;
-    node->quoted = tag == "!";
+    node->quoted = tag == "!";  // yaml-cpp's tag of scalars that are not plain
     if (std::any_of(value.begin(), value.end(), is_control)) {
       fail(*file_, node->line, node->column, "holds a control character");
     }
@@ -174,6 +189,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
+  // An open sequence or map; in a map, also the key whose value comes next.
   struct Frame {
     std::shared_ptr<Node::Impl> node;
     YAML::anchor_t anchor;
@@ -181,6 +197,7 @@ class TreeBuilder final : public YAML::EventHandler {
     Node::Impl::Entry entry;
   };
 
+  // A node at the place of `mark`, which counts lines and columns from 0.
   std::shared_ptr<Node::Impl> make(const YAML::Mark& mark, Node::Kind kind) {
     auto node = std::make_shared<Node::Impl>();
     node->kind = kind;
@@ -207,11 +224,13 @@ class TreeBuilder final : public YAML::EventHandler {
     place(frame.node, frame.anchor);
   }
 
+  // Attaches a finished value and remembers its anchor.
   void place(const std::shared_ptr<Node::Impl>& node, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
     attach(node);
   }
 
+  // Adds a value to the sequence or map on top of the stack: as an element, a key or a key's value.
   void attach(const std::shared_ptr<Node::Impl>& node) {
     if (stack_.empty()) {
       root_ = node;
@@ -223,6 +242,7 @@ class TreeBuilder final : public YAML::EventHandler {
       set_key(frame, *node);
       return;
     }
+    // Aliases of aliases grow exponentially ("billion laughs"), so weights count expanded nodes.
     parent.weight += node->weight;
     parent.depth = std::max(parent.depth, node->depth + 1);
     if (parent.weight > max_nodes) {
@@ -242,6 +262,8 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
+  // Adds an entry to a map. A duplicate key, which foreign texts may have, replaces the earlier
+  // value.
   void add_entry(Node::Impl& parent, Node::Impl::Entry entry) {
     if (foreign_ && entry.key == "<<") return merge(parent, *entry.value);
     const auto twin = std::find_if(parent.entries.begin(), parent.entries.end(),
@@ -253,7 +275,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Entries of a map, or of several, that `parent` lacks.
+  // Adds the entries of a merged map (`<<: *base`), or of each map of a list, that `parent` lacks.
   static void merge(Node::Impl& parent, const Node::Impl& merged) {
     for (const auto& element : merged.elements) merge(parent, *element);
     for (const auto& entry : merged.entries) {
@@ -263,6 +285,8 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
+  // Begins an entry. A duplicate key is an error in a text of our own, and a note in a foreign
+  // text.
   void set_key(Frame& frame, const Node::Impl& key) {
     if (key.kind != Node::Kind::scalar) {
       fail(*file_, key.line, key.column, "a key must be a plain word");
@@ -294,7 +318,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::shared_ptr<const std::string> file_;
   int last_line_;
-  std::vector<Diagnostic>* foreign_;  // notes on another program's text; null = a text of our own
+  // Receives notes on another program's text (parse_foreign_yaml()); null for a text of our own.
+  std::vector<Diagnostic>* foreign_;
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, std::shared_ptr<Node::Impl>> anchors_;
   std::shared_ptr<Node::Impl> root_;
@@ -313,6 +338,7 @@ Node Node::parse_file(const std::string& path) {
 
 namespace {
 
+// Parses the only document of a text. `foreign`: see TreeBuilder.
 Node parsed(std::string_view text, const std::string& file_name, std::vector<Diagnostic>* foreign) {
   if (text.size() > most_of_a_description) refuse_too_large(file_name, most_of_a_description);
   refuse_binary(text, file_name);
@@ -321,7 +347,7 @@ Node parsed(std::string_view text, const std::string& file_name, std::vector<Dia
   TreeBuilder builder(file_name, last_line, foreign);
   try {
     // yaml-cpp closes an open quote at the end of the file by itself; at an end-of-document mark it
-    // complains.
+    // reports the open quote.
     std::istringstream stream{std::string(text) + "\n...\n"};
     YAML::Parser parser(stream);
     const bool any = parser.HandleNextDocument(builder);
@@ -329,6 +355,7 @@ Node parsed(std::string_view text, const std::string& file_name, std::vector<Dia
       fail(file_name, 0, 0, "is empty");
     }
     const auto root = builder.root();
+    // A second document is an error; parsing it gives its first line.
     TreeBuilder second(file_name, last_line, foreign);
     if (parser.HandleNextDocument(second)) {
       fail(file_name, second.root() ? second.root()->line : 0, 1, "holds a second YAML document",
@@ -495,7 +522,8 @@ std::string kind_text(const Node& node) {
 
 namespace lockstep::fields {
 
-// Plain where that is safe to read back as the same text, double-quoted otherwise.
+// A scalar's text as YAML: plain if letters, digits and a few marks make it safe to read back as
+// the same text, double-quoted otherwise. A text that reads as null is quoted.
 std::string yaml_text(const std::string& text) {
   const auto plain_character = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||

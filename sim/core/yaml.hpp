@@ -1,5 +1,6 @@
-// The located YAML tree that readers walk. Use it for values that are read by hand; read structs
-// with describe() through core/describe.hpp. yaml-cpp stays behind this header.
+// The YAML tree that readers walk; each value knows its file, line and column. Values without a
+// fixed set of fields are read by hand through Node; structs are read with describe()
+// (core/describe.hpp). No other header includes yaml-cpp.
 //
 // Guards against hostile files: size limit 4 MiB, nesting limit 64, at most 100,000 nodes after
 // aliases are expanded, 2000 keys in one map; texts that are not UTF-8, control characters, empty
@@ -22,7 +23,8 @@
 
 namespace lockstep {
 
-// A parsed YAML value that knows its place and its name. Cheap to copy.
+// A parsed YAML value that knows its place and its field path. Immutable, and cheap to copy: copies
+// share the value.
 class Node {
  public:
   enum class Kind { null, scalar, sequence, map };
@@ -31,10 +33,11 @@ class Node {
   static Node parse_file(const std::string& path);
   static Node parse_text(std::string_view text, const std::string& file_name);
 
-  // An unquoted scalar, as if it stood there.
+  // An unquoted scalar, as if the text stood at `where`.
   static Node plain(std::string scalar, const Location& where);
 
-  Node();  // null
+  // Null, without a place.
+  Node();
 
   Kind kind() const;
   const std::string& scalar() const;                          // text of a scalar; "" otherwise
@@ -45,12 +48,16 @@ class Node {
   Location key_location(std::string_view key) const;  // where the key stands; where() if absent
 
   Location where() const;
-  const std::string& path() const { return path_; }  // dotted field path from the root
+  const std::string& path() const { return path_; }  // "strategies[1].fsdp"; "" for the root
+  // A mistake at this value's place and path, to be added to Diagnostics.
   Diagnostic error(std::string message, std::string hint = "") const;
-  Node empty_map() const;  // what `{}` would be at this place
+  // The map `{}` at this place.
+  Node empty_map() const;
 
-  // Copies of a map with one entry added (in its old place, or at the end) or left out, and of a
-  // sequence with one element added. The values keep their places in their own texts.
+  // Changed copies; all values keep their places in their own texts. with() sets an entry of a map,
+  // at its old place or at the end. without() leaves an entry out. with_elements() is a list of
+  // exactly these elements.
+  // REQUIRES: this is not a default-constructed Node.
   Node with(const std::string& key, const Node& value, const Location& key_where) const;
   Node without(std::string_view key) const;
   Node with_elements(const std::vector<Node>& elements) const;
@@ -68,25 +75,31 @@ class Node {
 Node parse_foreign_yaml(std::string_view text, const std::string& file_name,
                         std::vector<Diagnostic>& notes);
 
-// The content of a node, for messages: "a list", "a map", "nothing", "'text'" (cut when long).
+// The content of a node, for messages: "a list", "a map", "nothing", "'text'" (cut if long).
 std::string kind_text(const Node& node);
 
-// Collects diagnostics while a document is read.
+// Collects mistakes while a document is read, so that a user sees all mistakes at once.
 class Diagnostics {
  public:
   void add(Diagnostic diagnostic) { list_.push_back(std::move(diagnostic)); }
   bool empty() const { return list_.empty(); }
   const std::vector<Diagnostic>& list() const { return list_; }
-  void throw_if_any() const;  // ConfigError, in the order of the text
+  // Throws ConfigError with all mistakes, in the order of the text, if there are any.
+  void throw_if_any() const;
 
  private:
   std::vector<Diagnostic> list_;
 };
 
-// On one line: "{sharding: full_shard, wrap: {policy: block}}".
+// The value on one line: "{sharding: full_shard, wrap: {policy: block}}". The text reads back to an
+// equal value.
 std::string flow_text(const Node& node);
 
-// A map with a line for each field, and for each element of a field that is a list of maps.
+// A document with a line for each field of `map`, and a line for each element of a field that is a
+// list of maps:
+//   gpus: [1, 2, 4]
+//   strategies:
+//     - {fsdp: {sharding: full_shard}}
 std::string document_text(const Node& map);
 
 }  // namespace lockstep

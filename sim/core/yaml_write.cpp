@@ -1,4 +1,5 @@
-// Writes Node trees as YAML: flow style on one line, block style for documents.
+// Writes Node trees as YAML: flow style on one line, or a document with a line per field. The
+// explorer shows a scenario this way after its settings have changed the scenario's tree.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// Quotes that stood there stay: a quoted null is a text.
+// The scalar, in quotes if it was quoted: a quoted null is a text.
 std::string scalar_text(const Node& node) {
   const std::string text = fields::yaml_text(node.scalar());
   return node.quoted() && text.front() != '"' ? fmt::format("\"{}\"", text) : text;

@@ -1,4 +1,6 @@
-// Prices a collective by a measured curve where there is one, else by NCCL's tuning model.
+// Prices a collective: by a measured curve of the machine if there is one, else on GPUs by NCCL's
+// tuning table with corrections, on CPUs by Gloo's ring with a latency and a rate per message.
+// Corrections are explained at NetworkModel and in docs/networks.md.
 #include "costs/collective.hpp"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ bool is_nvls(NcclAlgorithm algorithm) {
   return algorithm == NcclAlgorithm::nvls || algorithm == NcclAlgorithm::nvls_tree;
 }
 
-// PCIe bytes/s that staging through host memory works with.
+// Bytes/s of the PCIe link for staging through host memory.
 double host_path_link(const Machine& machine, const CommGroup& group, const NodeLinks& links,
                       const NetworkModel& model) {
   if (machine.pcie.host_path_bytes_per_second > 0)
@@ -37,16 +39,20 @@ double host_path_link(const Machine& machine, const CommGroup& group, const Node
   return links.capacity / sharing;
 }
 
+// Payload bytes/s between nodes that one of the concurrent groups gets, below the switches' limits.
 double nic_share(const Machine& machine, const CommGroup& group, Collective collective) {
   return nic_payload_rate(machine) * usable_nics(machine, group) / group.concurrent *
          fabric_share(machine, group, collective);
 }
 
-// What wires and memories allow whatever NCCL believes, as algorithm bandwidth.
+// The limit that wires and host memory set, as algorithm bandwidth (full size over seconds),
+// independent of NCCL's own figures. LL sends a flag with every datum, which halves its payload.
 double physical_limit(const Machine& machine, const CommGroup& group, const NcclSystem& system,
                       const NodeLinks& links, Collective collective, const NcclEstimate& e,
                       const NetworkModel& model) {
   const bool low_latency = e.protocol == NcclProtocol::ll;  // a flag beside every datum
+  // Algorithm bandwidth of a ring over the rate of its wire: every rank sends steps / ranks times
+  // the full size.
   const double per_byte = 1.0 / std::max(1, ring_steps(collective, group.ranks())) * group.ranks();
   double limit = std::numeric_limits<double>::infinity();
   if (links.path == NodePath::host_memory)
@@ -54,6 +60,8 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Nccl
             (low_latency ? std::min(0.5, model.host_staging_efficiency)
                          : model.host_staging_efficiency);
   if (group.nodes > 1) {
+    // In a tree over two nodes each node sends the buffer once; over more nodes an inner node sends
+    // it twice.
     const double ratio = is_tree(e.algorithm) ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
     double rate = nic_share(machine, group, collective);
     // Over TCP every channel is one stream (fact 79).
@@ -69,9 +77,10 @@ struct Times {
   double total() const { return latency + transfer; }
 };
 
-// Seconds until the pipeline of NVLink SHARP is full: chunks are summed and spread, in a tree over nodes
-// also sent up and down, while the next ones follow. All channels work on a chunk for every GPU of the
-// node at once; the chunk follows the size (calcCollChunking in NCCL's enqueue.cc), 16 channels (fact 100).
+// Seconds until the pipeline of NVLink SHARP is full. Chunks pass through stages: sum, spread, and
+// in a tree over nodes also the way up and down. All 16 channels (fact 100) work on a chunk for
+// every GPU of the node at once. The chunk size depends on the message size (calcCollChunking in
+// NCCL's enqueue.cc).
 double nvls_fill(const CommGroup& group, NcclAlgorithm algorithm, double bytes, double bandwidth) {
   constexpr double KiB = 1024;
   const double at_once = 16.0 * group.ranks_per_node;
@@ -92,7 +101,7 @@ double nvls_fill(const CommGroup& group, NcclAlgorithm algorithm, double bytes, 
   return stages * std::min(bytes, at_once * chunk) / bandwidth;
 }
 
-// NCCL's estimate with the corrections of the model.
+// Latency and transfer time of a candidate: NCCL's estimate with the corrections of the model.
 Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& system,
              const NodeLinks& links, Collective collective, double bytes, const NcclEstimate& e,
              const NetworkModel& model) {
@@ -100,8 +109,8 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
   Times t{e.latency + model.call_seconds, 0};
   double bandwidth = e.full_bandwidth;
   if (group.nodes == 1 && links.path == NodePath::nvlink) {
-    // The table rounds the links down to whole channels; the wires do not. What NVLink SHARP loses
-    // is in the table already, and what LL loses on Hopper.
+    // The table rounds the links' bandwidth down to whole channels; the wires do not. It contains
+    // the losses of NVLink SHARP and of LL on Hopper already.
     if (low_latency) {
       if (system.compute_capability < 90) bandwidth *= model.nvlink_ll_efficiency;
     } else if (e.algorithm != NcclAlgorithm::nvls) {
@@ -109,8 +118,8 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
       bandwidth *= model.nvlink_efficiency * links.rings / (links.nvlink_channels * links.channel);
     }
   }
-  // The table's limit of a tree's channel is for choosing; a GPU sends its summands, and gets the sums,
-  // beside its part of the sums.
+  // The table limits a tree's channel only to steer NCCL's choice. On the wire, a GPU sends all its
+  // summands and, as the owner of 1 / ranks_per_node of the data, that part of the sums.
   if (e.algorithm == NcclAlgorithm::nvls_tree)
     bandwidth = model.nvlink_efficiency * links.rings / (1 + 1.0 / group.ranks_per_node);
   const bool shared = machine.fabric.kind == FabricKind::efa;
@@ -120,7 +129,7 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
     if (shared) t.latency += (model.shared_hop_factor - 1) * e.net_hops;
     if (e.protocol == NcclProtocol::ll128) t.latency += (model.net_ll128_hop_factor - 1) * e.hops;
   }
-  // Through host memory a hop is two, the write and the read.
+  // Through host memory a hop is a write and a read.
   if (links.path == NodePath::host_memory) t.latency += e.hops;
   bandwidth =
       std::min(bandwidth, physical_limit(machine, group, system, links, collective, e, model));
@@ -132,28 +141,29 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
   return t;
 }
 
+// A candidate with its corrected time.
 struct Chosen {
   NcclEstimate estimate;
   Times times;
 };
 
-// What is fastest once corrected. NCCL's own choice by the uncorrected table would change protocol
-// at moments that measured curves do not show, and at other sizes for every number of ranks: then
-// more bytes or more ranks could take less time.
+// The candidate with the shortest corrected time. NCCL's own choice by the uncorrected table would
+// change the protocol at sizes at which measured curves have no step, and at other sizes for every
+// number of ranks, so that more bytes or more ranks could take less time.
 Chosen choose(const Machine& machine, const CommGroup& group, Collective collective, double bytes,
               const NetworkModel& model) {
   const NcclSystem system = nccl_system(machine, group);
   const NodeLinks links = node_links(machine, group);
   std::vector<Chosen> all;
   for (const NcclEstimate& e : nccl_estimates(system, collective, bytes)) {
-    // NCCL takes rings or NVLink SHARP inside a node; its table has trees for what spans several.
+    // Inside a node NCCL uses rings or NVLink SHARP; trees are for groups over several nodes.
     if (group.nodes == 1 && e.algorithm == NcclAlgorithm::tree) continue;
     all.push_back({e, refine(machine, group, system, links, collective, bytes, e, model)});
   }
   return *std::ranges::min_element(all, {}, [](const Chosen& c) { return c.times.total(); });
 }
 
-// The full size of the same collective over fewer nodes, every rank having as much.
+// The full logical size of the same collective over fewer nodes, with equal bytes per rank.
 double bytes_over(const CommGroup& group, Collective collective, double bytes,
                   const CommGroup& fewer) {
   const bool shards = collective == Collective::all_gather ||
@@ -162,9 +172,10 @@ double bytes_over(const CommGroup& group, Collective collective, double bytes,
   return shards ? bytes * fewer.ranks() / group.ranks() : bytes;
 }
 
-// More nodes never take less time than fewer, every rank having as much to say: what happens inside
-// a node, and between some of the nodes, has to happen too. The table's hops inside a node are
-// shorter as soon as there are two, and it changes algorithm at other sizes.
+// Ensures monotonicity: with equal bytes per rank, more nodes never take less time than fewer,
+// because the exchange among some of the nodes is a part of the whole. The table alone violates it:
+// its hops inside a node are shorter as soon as there are two nodes, and it changes algorithms at
+// other sizes. The difference is added to the latency.
 Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collective collective,
                          double bytes, const NetworkModel& model) {
   Chosen chosen = choose(machine, group, collective, bytes, model);
@@ -180,8 +191,8 @@ Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collect
   return chosen;
 }
 
-// An all-reduce summed inside the nodes first, then by the switches between them, while the next part is summed
-// inside (SwitchML, SHARP: fact H130).
+// An all-reduce that is summed inside the nodes first, then by the switches between them; the two
+// stages overlap, so the slower one sets the transfer time (SwitchML, SHARP: fact H130).
 Times in_network_times(const Machine& machine, const CommGroup& group, double bytes,
                        const NetworkModel& model) {
   CommGroup node = group;
@@ -210,7 +221,7 @@ double sent_bytes(const CommGroup& group, Collective collective, double bytes) {
   }
 }
 
-// Ranks on CPUs: Gloo's ring over loopback or TCP, alpha-beta.
+// Ranks on CPUs: Gloo's ring over loopback or TCP; a latency per message plus bytes over a rate.
 Times cpu_times(const Machine& machine, const CommGroup& group, Collective collective,
                 double bytes) {
   double rate = machine.host.loopback_bytes_per_second, message = machine.host.message_seconds;
@@ -224,13 +235,14 @@ Times cpu_times(const Machine& machine, const CommGroup& group, Collective colle
   return {messages * message, sent_bytes(group, collective, bytes) / rate};
 }
 
-// NCCL's point-to-point kernels: not tuned, so straight from the links.
+// NCCL's point-to-point kernels, which its table does not cover: a latency plus the slowest link's
+// time.
 Times direct_times(const Machine& machine, const CommGroup& group, Collective collective,
                    double bytes, const NetworkModel& model) {
   const NodeLinks links = node_links(machine, group);
   const NcclSystem system = nccl_system(machine, group);
   const auto loads = collective_links(machine, group, collective, NcclAlgorithm::ring, bytes);
-  // One Simple ring step for a neighbour: base 8.4 us, hop by link class (facts 90, 91).
+  // One Simple ring step for a neighbor: base 8.4 us, hop by link class (facts 90, 91).
   const bool nvlink = links.path == NodePath::nvlink;
   double latency = 8.4e-6 + (nvlink ? 3.4e-6 : 5.7e-6) + model.call_seconds;
   if (group.nodes > 1) {
@@ -258,6 +270,7 @@ Times direct_times(const Machine& machine, const CommGroup& group, Collective co
   return {latency, transfer};
 }
 
+// Bytes that a collective reads and writes in the memory of one GPU.
 double memory_traffic(const std::vector<LinkLoad>& loads) {
   double sent = 0;
   for (const LinkLoad& load : loads)
@@ -304,6 +317,8 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
   if (machine.device.architecture != Architecture::cpu)
     cost.channels = communicator_channels(nccl_system(machine, group));
 
+  // A measured curve replaces the time; the model still says how much is latency and which links
+  // are loaded. Curves were measured with one group at a time.
   if (const CollectiveCurve* curve = find_curve(machine, name_of(collective), ranks, group.nodes);
       curve != nullptr && group.concurrent == 1) {
     measured = curve_seconds(*curve, bytes);

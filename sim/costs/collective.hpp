@@ -1,12 +1,13 @@
-// What a collective or a copy costs on a machine: a latency, a transfer time when it runs alone,
-// and which links it loads, so that the engine can let it compete with other traffic. Time alone is
-// always latency_seconds + transfer_seconds. Provenance says whether a measured curve of the
+// Cost of a collective or a copy on a machine: a latency, a transfer time when it runs alone, and
+// the links that it loads, so that the engine can let it compete with other traffic. The time alone
+// is always latency_seconds + transfer_seconds. Provenance says whether a measured curve of the
 // machine answered (measured, interpolated) or the model did.
 //
-// The model: NCCL's tuning table chooses algorithm and protocol, as NCCL does; the time is the
-// table's with the few physical corrections of NetworkModel. docs/networks.md shows how far both
-// are from measured curves. Latency is device time from the moment the last rank's kernel may
-// start; the host's time to issue a collective is not in it (host_issue_seconds below).
+// The model: candidates are the algorithms and protocols of NCCL's tuning table; the time of each
+// is the table's with the few physical corrections of NetworkModel, and the fastest candidate is
+// chosen. docs/networks.md compares with measured curves. Latency is device time from the moment at
+// which the last rank's kernel may start; the host's time to issue a collective is not included
+// (host_issue_seconds below).
 #pragma once
 
 #include <string>
@@ -17,8 +18,8 @@
 
 namespace lockstep {
 
-// Corrections to NCCL's table: `fit` = by lockstep-fit-collectives from
-// platforms/measurements/collectives.yaml, `read` = off single published figures.
+// Corrections to NCCL's table. `fit`: fitted by lockstep-fit-collectives to
+// platforms/measurements/collectives.yaml. `read`: taken from single published figures.
 struct NetworkModel {
   // read: small messages take this much longer than the table's latency: 2 A100 over NVLink 9.8 us
   // against 7.8 (nccl-tests issue 331), one GPU in each of two nodes 19.0 us against 16.6 (issue
@@ -35,42 +36,44 @@ struct NetworkModel {
   // fit: through host memory every byte is written, then read; LL128 and Simple reach this share of
   // the PCIe link. LL, which needs no handshake, reaches the table's half.
   double host_staging_efficiency = 0.434;
-  // fit: between nodes, hops of LL128 rings cost this multiple of the table's: measured rings take
-  // one latency a node at all sizes, while the table has LL128 at half of Simple's.
+  // fit: between nodes, hops of LL128 rings cost this multiple of the table's hop. Measured rings
+  // have one latency per node at all sizes, while the table gives LL128 half of Simple's.
   double net_ll128_hop_factor = 2.25;
-  // read: on several nodes a hop of LL's trees inside a node costs this multiple of the table's, which has
-  // a ring's hop wait for what is posted to the network (fact 96): 16 A100 on two nodes take 35.9 us for
-  // 1 KiB (NDm v4, NCCL 2.17).
+  // read: on several nodes a hop of LL's trees inside a node costs this multiple of the table's
+  // hop. The table itself delays only a ring's hops by the post to the network (fact 96); 16 A100
+  // on two nodes take 35.9 us for 1 KiB (NDm v4, NCCL 2.17).
   double net_tree_ll_hop_factor = 2;
-  // fit: on a fabric shared with others (EFA) a bulk ring's hop between nodes costs on average this
-  // multiple of the table's.
+  // fit: on a fabric that other jobs share (EFA), a hop of LL128 and Simple rings between nodes
+  // costs on average this multiple of the table's hop.
   double shared_hop_factor = 1.35;
-  // fit: there a tree, which moves all in step, loses so many seconds for every byte with every
-  // further node to the traffic of others.
+  // fit: on such a fabric a tree, whose nodes all move in step, loses this many seconds per byte
+  // for every node beyond the first to the traffic of other jobs.
   double shared_tree_seconds_per_byte = 0.72e-12;
 };
 
-// Host time of one collective through a framework's process group (fact 24): before and after
-// launch.
+// Host seconds of one collective through a framework's process group (fact 24): before the launch,
+// and after it.
 inline constexpr double host_issue_seconds = 70e-6 + 35e-6;
 
-// uplink: of a leaf switch; trunk: between groups of nodes (Trunk)
+// Classes of links that transfers share. uplink: all uplinks of a leaf switch; trunk: a link
+// between groups of nodes (Trunk of hardware/machine.hpp).
 enum class LinkClass { nvlink, pcie, host_memory, nic, uplink, trunk };
 template <>
 struct EnumNames<LinkClass> {
   static constexpr std::array names{"NVLink", "PCIe", "host memory", "NIC", "uplink", "trunk"};
 };
 
-// Traffic of a transfer on the links of one class. Of CommGroup::concurrent groups together on NICs
-// and host memory, which they share; of one group elsewhere.
+// Traffic of a transfer on the links of one class. On NICs and host memory it is the traffic of all
+// CommGroup::concurrent groups together, because they share them; on other links that of one group.
 struct LinkLoad {
   LinkClass link = LinkClass::nvlink;
   double bytes = 0;        // over the busiest link, one way
   double total_bytes = 0;  // over all links of the class, one way
   int links = 1;           // links in use on all nodes
-  double capacity = 0;     // bytes/s of one link, one way: what all traffic on it shares
+  double capacity = 0;     // bytes/s of one link, one way, which all traffic on it shares
 };
 
+// The cost of one collective; all times in seconds.
 struct CollectiveCost {
   double latency_seconds = 0;
   double transfer_seconds = 0;
@@ -81,8 +84,8 @@ struct CollectiveCost {
   // Ranks on CPUs: cores that one rank's communication threads keep busy while it runs (measured
   // CPU time over elapsed time, or HostSpec::core_network_rate).
   double cores = 0;
-  // While the ranks compute beside it, relative to alone: how fast they compute, and how fast it is
-  // itself; measured, 0 = not.
+  // Speeds while the ranks compute beside the collective, relative to running alone: of the
+  // compute, and of the collective. Measured; 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
   Provenance provenance = Provenance::modelled;
@@ -91,20 +94,23 @@ struct CollectiveCost {
   double seconds() const { return latency_seconds + transfer_seconds; }
 };
 
-// `bytes`: the full logical size: the buffer of all_reduce, broadcast and reduce; ranks x shard of
-// all_gather and reduce_scatter; ranks x what one rank sends to one other of all_to_all; the
-// message of send_recv. Costs nothing for one rank. Never less for more bytes.
+// Cost of a collective of `group`. `bytes` is the full logical size:
+//   all_reduce, broadcast, reduce    the buffer
+//   all_gather, reduce_scatter       ranks x shard
+//   all_to_all                       ranks x the bytes from one rank to one other rank
+//   send_recv                        the message
+// A group of one rank costs nothing. More bytes never cost less.
 CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
-// One sigma of log(truth / prediction) of modelled communication over so many nodes. The model: 0.3,
-// between what sources left out of the fit are off by (1.48 times a median of 13 %) and what the
-// only source for a kind of link is (33 %; docs/networks.md). On a shared fabric also what the
-// placement of the nodes does: 0.12 with every doubling of them, by the 5th and 95th percentiles of
-// the measured cluster (platforms/measurements/collectives.yaml).
+// Standard deviation of log(truth / prediction) for modelled communication over `nodes` nodes. The
+// model's error is 0.3. It lies between the error for sources left out of the fit (1.48 times a
+// median of 13 %) and the error for the only source of a kind of link (33 %; docs/networks.md). A
+// shared fabric adds the placement of the nodes: 0.12 with every doubling of their number, from the
+// 5th and 95th percentiles of the measured cluster (platforms/measurements/collectives.yaml).
 double network_error(const Machine& machine, int nodes);
 
-// Cores that a process keeps busy while it sends so many bytes in so many seconds.
+// CPU cores that a process keeps busy while it sends `bytes` bytes in `seconds` seconds.
 double cores_of_sending(const HostSpec& host, double bytes, double seconds);
 
 // Bus bandwidth as nccl-tests defines it (fact 107), for comparison with published figures.
@@ -112,12 +118,14 @@ double bus_bandwidth(Collective collective, int ranks, double bytes, double seco
 
 // --- point to point ------------------------------------------------------------------------------
 
+// The cost of a point-to-point copy of a given size.
 struct CopyCost {
   double latency_seconds = 0;
   double bytes_per_second = 0;  // of one copy alone
   std::vector<LinkLoad> links;  // of the given bytes
   double cores = 0;             // busy meanwhile in each of the two processes, on CPUs
-  // Of this message: what is still in buffers on the way when its sender is free; measured.
+  // Bytes of the message that are still in buffers on the way when its sender is free; measured, 0
+  // = not.
   double buffered_bytes = 0;
   double one_core_slowdown = 1;  // where both processes have one core; measured
   Provenance provenance = Provenance::modelled;
@@ -125,13 +133,13 @@ struct CopyCost {
   double seconds(double bytes) const { return latency_seconds + bytes / bytes_per_second; }
 };
 
-// Between a GPU and pinned memory of its host by copy engine, either direction.
+// A copy between a GPU and pinned memory of its host by a copy engine, in either direction.
 CopyCost host_device_copy(const Machine& machine, double bytes);
-// Between two GPUs of one node.
+// A copy between two GPUs of one node.
 CopyCost device_device_copy(const Machine& machine, double bytes);
-// Between the memories of two hosts over one connection (fact 79 caps a TCP stream), or between two
-// processes of one host. On CPUs a measured send_recv curve of two ranks on so many hosts answers;
-// its rate then depends on the size.
+// A copy between the memories of two hosts over one connection (fact 79 limits a TCP stream), and
+// between two processes of one host. On CPUs a measured send_recv curve of two ranks on as many
+// hosts answers; the rate then depends on the size.
 CopyCost host_host_copy(const Machine& machine, double bytes);
 CopyCost loopback_copy(const Machine& machine, double bytes);
 

@@ -1,4 +1,6 @@
-// Interpolates measured curves: the logarithm of seconds over that of bytes.
+// Interpolates measured curves of communication, linearly in logarithms: a time that is latency
+// plus bytes over bandwidth is nearly straight there between neighboring sizes. Points whose
+// quantity was not measured are skipped.
 #include "costs/collective_curve.hpp"
 
 #include <algorithm>
@@ -17,7 +19,9 @@ const CollectiveCurve* find_curve(const Machine& machine, std::string_view colle
 
 namespace {
 
-// `value(i)` is that of point i; `measured(i)`: whether there is one.
+// A quantity at `bytes`, linear in the logarithm of the size between the nearest points that have
+// it, constant beyond the ends. value(i): the quantity at point i; measured(i): whether point i has
+// it. 0 if no point has it.
 template <class Value, class Measured>
 double between_points(const CollectiveCurve& curve, double bytes, Value&& value,
                       Measured&& measured) {
@@ -33,18 +37,20 @@ double between_points(const CollectiveCurve& curve, double bytes, Value&& value,
   return std::lerp(value(below), value(above), position);
 }
 
-// `value(i)` is that of point i, 0 = not measured there.
+// The same for a quantity whose value 0 says "not measured".
 template <class Value>
 double between_points(const CollectiveCurve& curve, double bytes, Value&& value) {
   return between_points(curve, bytes, value, [&](std::size_t i) { return value(i) > 0; });
 }
 
-// Of point i: never longer than a larger one.
+// Seconds of point i, at most the seconds of any larger size.
 double cleaned_seconds(const CollectiveCurve& curve, std::size_t i) {
   return *std::min_element(curve.seconds.begin() + static_cast<std::ptrdiff_t>(i),
                            curve.seconds.end());
 }
 
+// The quantities of CPU ranks: busy cores, speeds of compute and communication beside each other,
+// slowdown on one core.
 void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& result) {
   if (!curve.host_seconds.empty()) {
     result.cores = between_points(

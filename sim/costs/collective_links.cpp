@@ -1,4 +1,6 @@
-// Counts the bytes that each class of links carries for a collective, and the rate of NICs.
+// Counts the bytes that each class of links carries for a collective, from the algorithm's traffic
+// per rank and per node: a ring all-reduce sends 2 (n - 1) / n of the buffer, a tree all-reduce at
+// most twice the buffer per node (fact 109), NVLink SHARP once and the owned part.
 #include "costs/collective_links.hpp"
 
 #include <algorithm>
@@ -6,7 +8,7 @@
 namespace lockstep {
 namespace {
 
-// Bytes one rank sends over its link inside the node.
+// Bytes that one rank sends over its link inside the node.
 double local_bytes(const CommGroup& group, Collective collective, NcclAlgorithm algorithm,
                    double bytes) {
   const double ranks = group.ranks();
@@ -32,7 +34,7 @@ double local_bytes(const CommGroup& group, Collective collective, NcclAlgorithm 
   return bytes;
 }
 
-// Bytes one node sends to others for one group.
+// Bytes that one node sends to other nodes for one group.
 double node_bytes(const CommGroup& group, Collective collective, NcclAlgorithm algorithm,
                   double bytes) {
   const double ranks = group.ranks();
@@ -63,7 +65,8 @@ double connection_rate(const Machine& machine) {
 
 namespace {
 
-// Of what one node sends, so much leaves its leaf.
+// Bytes that go up from one leaf switch, as a multiple of the bytes that one node sends; 0 = all
+// nodes are under one leaf.
 double upward(const Machine& machine, const CommGroup& group, Collective collective) {
   const double leaf = machine.fabric.nodes_per_leaf, nodes = group.nodes;
   if (leaf <= 0 || nodes <= leaf) return 0;
@@ -71,9 +74,9 @@ double upward(const Machine& machine, const CommGroup& group, Collective collect
   return collective == Collective::all_to_all ? leaf * (nodes - leaf) / (nodes - 1) : 1;
 }
 
-// And so much crosses the trunk, the busier way.
+// Bytes that cross a trunk in its busier direction, as a multiple of the bytes that one node sends.
 double across(const Trunk& trunk, const CommGroup& group, Collective collective) {
-  int there = 0, back = 0;  // of a ring's neighbours
+  int there = 0, back = 0;  // ring neighbors across the trunk, by direction
   double first = 0, second = 0;
   for (int node = 0; node < group.nodes; ++node) {
     const int next = (node + group.span) % group.nodes;
@@ -115,8 +118,8 @@ double fabric_share(const Machine& machine, const CommGroup& group, Collective c
 
 namespace {
 
-// One link stands for all trunks, as fast as the slowest; the load of a faster one is what takes the
-// slowest as long.
+// One load represents all trunks, with the slowest trunk's rate; the bytes on a faster trunk are
+// scaled so that their time stays equal.
 void add_trunks(std::vector<LinkLoad>& loads, const Machine& machine, const CommGroup& group,
                 Collective collective, double node_bytes) {
   LinkLoad load{.link = LinkClass::trunk, .links = 0};
@@ -157,6 +160,7 @@ std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& 
         machine.host.memory_bandwidth);
     if (!loads.empty() && group.absent > 0) loads.back().total_bytes = rank * ranks;
   }
+  // Concurrent groups share the NICs, and so the uplinks and trunks behind them.
   if (group.nodes > 1) {
     const int nics = usable_nics(machine, group);
     const double node = node_bytes(group, collective, algorithm, bytes) * group.concurrent;

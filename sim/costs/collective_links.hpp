@@ -1,4 +1,6 @@
-// Which links a collective loads, and how fast the fabric's NICs are.
+// Loads of a collective on the links of a machine, and payload rates of the fabric's links. The
+// engine shares each link among all transfers that load it; collective.cpp uses the rates as
+// limits.
 #pragma once
 
 #include "costs/collective.hpp"
@@ -7,21 +9,22 @@ namespace lockstep {
 
 // Payload bytes/s of one NIC, one way (fact 144), with PCIe as its upper bound.
 double nic_payload_rate(const Machine& machine);
-// Of one connection: what a TCP stream reaches at most (fact 79), otherwise the NIC.
+// Payload bytes/s of one connection: on Ethernet at most a TCP stream's (fact 79), else the NIC's.
 double connection_rate(const Machine& machine);
 
-// Payload bytes/s of what leads above one leaf switch, one way.
+// Payload bytes/s of all uplinks of one leaf switch together, one way.
 double uplink_rate(const Machine& machine);
-// And of a trunk.
+// Payload bytes/s of a trunk, one way.
 double trunk_rate(const Machine& machine, const Trunk& trunk);
 
-// Share of a node's NIC rate that the tree above the leaf switches and the trunks leave to this
-// collective: 1 under one leaf. A ring leaves each leaf over one node's worth of uplinks, and loads
-// a trunk as often as neighbouring nodes are on its two sides; an all-to-all sends most of its bytes
-// up. Trees count as rings.
+// Share of a node's NIC rate that the uplinks and trunks leave to this collective: 1 under one
+// leaf. A ring sends one node's bytes up from each leaf, and crosses a trunk as often as
+// neighboring nodes are on its two sides. An all-to-all sends most of its bytes up. Trees count as
+// rings.
 double fabric_share(const Machine& machine, const CommGroup& group, Collective collective);
 
-// The load of `bytes` (full logical size) done by `algorithm`.
+// The loads of a collective of `bytes` bytes (full logical size) by `algorithm`, one entry per
+// class of links.
 std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
                                        Collective collective, NcclAlgorithm algorithm,
                                        double bytes);

@@ -1,6 +1,6 @@
-// What the host thread pays to drive the device: seconds per framework operator and per extra
-// launch, and how much of that each software generation adds. The second queue of every eager
-// framework.
+// Costs of the host thread that drives a device: seconds per framework operator and per extra
+// launch, by framework. In eager frameworks the host is a queue of its own in front of the device,
+// and short kernels are bound by it.
 #pragma once
 
 #include "core/fields.hpp"
@@ -10,6 +10,7 @@
 
 namespace lockstep {
 
+// Training code whose overhead per operator is known.
 enum class FrameworkKind { pytorch, megatron };
 template <>
 struct EnumNames<FrameworkKind> {
@@ -19,8 +20,8 @@ struct EnumNames<FrameworkKind> {
 // The program that tells hosts to compute.
 enum class Dispatch {
   hosts,    // each host its own devices: multi-controller
-  ahead,    // one controller, which prepares what follows while devices compute (Pathways' parallel
-            // asynchronous dispatch: Barham et al. 2022, section 4.5)
+  ahead,    // one controller, which prepares the next computations while devices compute (Pathways'
+            // parallel asynchronous dispatch: Barham et al. 2022, section 4.5)
   in_turn,  // one controller, which dispatches a computation when the one before has ended
 };
 template <>
@@ -28,9 +29,10 @@ struct EnumNames<Dispatch> {
   static constexpr std::array names{"hosts", "ahead", "in-turn"};
 };
 
-// A computation, a step or an action of a pipeline's stage, takes the controller `fixed` and `per_host` for
-// each of its hosts. Defaults: the line through the two points where Pathways keeps the pace of a program on each host,
-// 2.3 ms of work on 16 hosts and 35 ms on 512 (fact H133).
+// Cost of a single controller. Each computation (a step, or an action of a pipeline stage) takes
+// the controller `fixed_seconds`, and `seconds_per_host` for each of its hosts. The defaults are
+// the line through the two points at which Pathways is as fast as one program per host: 2.3 ms of
+// work on 16 hosts and 35 ms on 512 (fact H133).
 struct Controller {
   Dispatch dispatch = Dispatch::hosts;
   double fixed_seconds = 1.25e-3, seconds_per_host = 66e-6;
@@ -54,13 +56,15 @@ void describe(Visitor& v, Controller& c) {
 // The software that drives the device; a scenario's `framework:` block.
 struct Framework {
   FrameworkKind name = FrameworkKind::pytorch;
-  // Host seconds of one forward operator, module and autograd bookkeeping in Python included. 0 =
-  // the machine's own dispatch time scaled by what `name` adds.
+  // Host seconds of one forward operator, including module and autograd bookkeeping in Python. 0 =
+  // the machine's dispatch time, or the figure of the framework.
   double operator_seconds = 0;
-  // Backward runs in C++ without Python: its operators cost this share of a forward one.
+  // Host time of a backward operator relative to a forward one; backward runs in C++ without
+  // Python.
   double backward_share = 0.42;  // fit
-  // An update in a loop over tensors calls plain operators, without modules or autograd. Measured on
-  // an H100's host: 0.33 of ResNet-50's forward ones in Python, 0.32 in C++ (docs/gpu-results.md).
+  // Host time of an operator in a for-loop optimizer relative to a forward one; such an update
+  // calls plain operators without modules or autograd. Measured on an H100's host: 0.33 of
+  // ResNet-50's forward operators in Python, 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
   int flash_attention = 2;  // version of the fused attention kernels
   bool expandable_segments = false;
@@ -91,6 +95,7 @@ void describe(Visitor& v, Framework& f) {
           {.single = true});
 }
 
+// Host seconds by kind of operator, for one machine and framework.
 struct HostRates {
   double forward_operator = 0;   // seconds
   double backward_operator = 0;  // seconds
@@ -100,8 +105,9 @@ struct HostRates {
 
 HostRates host_rates(const HostSpec& host, const Framework& framework);
 
-// `operators` dispatched and `launches` kernels launched for `device_seconds` of device work,
-// spread evenly: exact for equal launches (costs/cost.hpp).
+// Work of `operators` dispatched operators and `launches` kernels with `device_seconds` of device
+// time together. Both times are spread evenly over the launches; exact if launches are equal
+// (costs/cost.hpp).
 QueuedWork queued(double operator_seconds, double launch_seconds, int operators, int launches,
                   double device_seconds);
 

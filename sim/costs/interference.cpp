@@ -1,4 +1,5 @@
-// Shares multiprocessors, memory bandwidth and cores between compute and communication.
+// Shares multiprocessors, memory bandwidth and cores between compute and communication that
+// overlap. Work slows down in inverse proportion to the share of the resource that limits it.
 #include "costs/interference.hpp"
 
 #include <algorithm>
@@ -9,8 +10,8 @@ namespace lockstep {
 double slowdown(const Device& device, double compute_bound, double memory_bound, int channels,
                 double hbm_bytes_per_second) {
   assert(compute_bound >= 0 && memory_bound >= 0 && compute_bound + memory_bound <= 1 + 1e-9);
-  // At least a quarter of each resource stays with the compute: the block scheduler and the memory
-  // controller share, they do not starve (the worst published case is a doubling; fact 112).
+  // At least a quarter of each resource stays with compute, because block scheduler and memory
+  // controller share fairly (the worst published case is a doubling; fact 112).
   constexpr double least = 0.25;
   double compute = 1, memory = 1;
   if (device.multiprocessors > 0)

@@ -1,33 +1,35 @@
-// How much a collective that runs beside compute slows it down: its channels take multiprocessors,
-// its traffic takes memory bandwidth (facts 112, 113).
+// Mutual slowdown of compute and communication that overlap on one device. On GPUs the channels of
+// a collective occupy multiprocessors and its traffic takes memory bandwidth (facts 112, 113); on
+// CPUs both share cores.
 #pragma once
 
 #include "hardware/machine.hpp"
 
 namespace lockstep {
 
-// Factor (at least 1) on the duration of device work of which the share `compute_bound` is limited
-// by arithmetic and the share `memory_bound` by memory bandwidth (the rest, launch floors, is
-// unaffected), while a collective holds `channels` multiprocessors and moves
-// `hbm_bytes_per_second`.
+// Factor (at least 1) on the duration of GPU work while a collective occupies `channels`
+// multiprocessors and moves `hbm_bytes_per_second` bytes/s through device memory. `compute_bound`,
+// `memory_bound`: shares of the work that are limited by arithmetic and by memory bandwidth; the
+// rest, launch floors, is unaffected.
+// REQUIRES: both shares >= 0, their sum at most 1.
 double slowdown(const Device& device, double compute_bound, double memory_bound, int channels,
                 double hbm_bytes_per_second);
 
-// Compute beside communication on CPUs: one computing thread, and communication threads that would
-// keep `demand` cores busy, share `cores` (at least 1 is taken) under a fair scheduler, as CFS is:
-// whoever wants less than its half gets what it wants, the other one the rest. On one core compute
-// keeps 1 - min(demand, 1/2). Speeds are relative to running alone. The measured effect:
-// docs/networks.md.
+// Speeds of a computing thread and of communication threads on a CPU, relative to running alone.
+// The two share cores under a fair scheduler such as CFS: a side that needs less than half of the
+// cores gets its need, and the other side gets the rest. Measurements: docs/networks.md.
 struct CoreSpeeds {
   double compute = 1;
   double communication = 1;
 };
+// `cores`: cores of the rank; at least 1 is assumed. `demand`: cores that the communication threads
+// would keep busy alone. On one core compute keeps the speed 1 - min(demand, 1/2).
 CoreSpeeds share_cores(double cores, double demand);
-// Cores of its host for each rank, when `ranks` fill hosts one after the other.
+// CPU cores per rank if `ranks` ranks fill hosts one after the other.
 double cores_per_rank(const Machine& machine, int ranks);
 
-// Device-memory bytes a ring collective moves per byte it sends over the wire: a step that reduces
-// reads the received chunk and the own one and writes the result (fact 113: two to three).
+// Device-memory bytes that a ring collective moves per byte on the wire: a reducing step reads the
+// received chunk and its own, and writes the sum (fact 113: two to three).
 inline constexpr double hbm_bytes_per_wire_byte = 3;
 
 }  // namespace lockstep

@@ -1,4 +1,7 @@
-// Times of products, convolutions, attention and streams by their shapes (docs/device-models.md).
+// Implements the kernel model: products by tiles, waves and splits of k; convolutions as implicit
+// GEMM, by Winograd's algorithm or on vector units; attention by FLOPs; all other kernels by their
+// traffic. Constants without a fit have their source beside them; docs/device-models.md derives
+// each term.
 #include "costs/kernel_model.hpp"
 
 #include <algorithm>
@@ -21,16 +24,19 @@ constexpr std::array tiles{Tile{256, 128}, Tile{128, 256}, Tile{128, 128}, Tile{
                            Tile{64, 256},  Tile{128, 64},  Tile{64, 128},  Tile{64, 64},
                            Tile{64, 32},   Tile{32, 64}};
 
+// Multiply-adds per loaded value of a tile.
 double reuse(const Tile& tile) {
   return tile.m * tile.n / (tile.m + tile.n);
 }
 
+// Speed of a tile relative to the largest one; a tile whose reuse is `half` reaches half of the
+// limit.
 double tile_efficiency(const Tile& tile, double half) {
   const double best = reuse(tiles[0]) / (reuse(tiles[0]) + half);
   return reuse(tile) / (reuse(tile) + half) / best;
 }
 
-// 16 bytes is what the matrix units load at once (fact 129): 8 half-precision values or 4 of fp32.
+// Elements in 16 bytes, which the matrix units load at once (fact 129).
 double alignment(MathMode mode) {
   switch (mode) {
     case MathMode::fp16:
@@ -52,7 +58,7 @@ double round_up(double value, double step) {
   return std::ceil(value / step) * step;
 }
 
-// How many waves are paid for.
+// Waves that are paid for: `waves` and a part (wave_tail) of the unused rest of the last one.
 double waves_charged(double waves, const KernelLaw& law) {
   return std::max(1.0, waves + law.wave_tail * (std::ceil(waves) - waves));
 }
@@ -60,7 +66,8 @@ double waves_charged(double waves, const KernelLaw& law) {
 // Each split of k doubles the blocks of a product with few tiles.
 constexpr int most_splits_of_k = 128;
 
-// The cheapest of the tile shapes and splits.
+// Seconds of a product with the cheapest tile shape and split of k. A tile takes ceil(k / splits)
+// steps plus a fill; tiles run in waves over the multiprocessors.
 template <std::size_t count>
 double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
                      double workspace_bandwidth, const KernelLaw& law,
@@ -69,6 +76,8 @@ double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
   const double sms = std::max(multiprocessors, 1);
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : shapes) {
+    // Thread blocks; seconds of one step of k for a tile on one multiprocessor, which has 1 / sms
+    // of the rate; seconds to fill the pipeline, which shrink with the tile.
     const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
     const double per_step =
         2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
@@ -109,27 +118,29 @@ bool on_matrix_units(MathMode mode, const Device& device) {
 
 namespace {
 
-// Data sheets of GA10x and AD10x count 128 fp32 lanes a multiprocessor, but 64 of them also do the
-// integer work (GA102 white paper), and shared memory feeds 64. Large fp32 products reach 0.30 to
-// 0.38 of the data sheet's peak on an L4, where V100, A100 and H100 reach 0.75 to 0.9 (NeuSight's
-// rows, reference/kernels/gemm_fp32.csv).
+// Share of the fp32 peak that products can use. Data sheets of GA10x and AD10x count 128 fp32 lanes
+// per multiprocessor, but 64 lanes also do the integer work (GA102 white paper), and shared memory
+// feeds 64. Large fp32 products reach 0.30 to 0.38 of the data sheet's peak on an L4, but 0.75 to
+// 0.9 on V100, A100 and H100 (NeuSight's rows, reference/kernels/gemm_fp32.csv).
 double fp32_lanes_that_multiply(const Device& device) {
   const bool shared = device.compute_capability == 86 || device.compute_capability == 89;
   return shared ? 0.5 : 1;
 }
 
-// The best rate of a product without matrix units. Where a mode has none of its own (bf16 on a
-// V100, say) it runs at fp32.
+// The best rate (FLOP/s) of a product without matrix units. A mode that the device lacks (bf16 on a
+// V100) runs at this rate.
 double vector_product_rate(const Device& device, double fraction) {
   return device.fp32_flops * fp32_lanes_that_multiply(device) * fraction;
 }
 
-// The best rate this device reaches in a mode; `fraction` counts on matrix units.
+// The best rate (FLOP/s) of the device in a mode; `fraction`: achieved share of the peak of the
+// matrix units.
 double matrix_rate(MathMode mode, double fraction, const Device& device) {
   return on_matrix_units(mode, device) ? peak_flops(device, mode) * fraction
                                        : vector_product_rate(device, device.efficiency.matmul_fp32);
 }
 
+// (a^power + b^power)^(1/power): the larger of two times, with a penalty if both are similar.
 double smooth_max(double a, double b, double power) {
   const double larger = std::max(a, b), smaller = std::min(a, b);
   if (larger <= 0) return 0;
@@ -140,8 +151,9 @@ double memory_rate(const Device& device) {
   return device.memory_bandwidth * device.efficiency.memory;
 }
 
-// What fits into the L2 cache was mostly left there by the kernel before. Monotone and continuous:
-// the resident share falls linearly until the working set is the whole cache.
+// Seconds of memory traffic. A part of the data is still in the L2 cache from the previous kernel;
+// this share falls linearly to 0 at a working set as large as the cache, so that the time is
+// monotone and continuous in `bytes`.
 double traffic_seconds(double bytes, const Device& device, const KernelLaw& law) {
   if (bytes <= 0) return 0;
   const double rate = memory_rate(device);
@@ -151,7 +163,8 @@ double traffic_seconds(double bytes, const Device& device, const KernelLaw& law)
   return bytes * (1 - resident) / rate + law.stream_ramp_seconds;
 }
 
-// A kernel that only streams; `element_bytes` > 0: its loads and stores are issued one by one.
+// Seconds of a kernel that only streams. element_bytes > 0: its loads and stores are issued element
+// by element, which bounds kernels with narrow elements.
 double streaming_seconds(double bytes, int element_bytes, const Device& device,
                          const KernelLaw& law) {
   const double issue_rate = device.multiprocessors * device.clock_hz * law.elements_per_clock;
@@ -160,9 +173,11 @@ double streaming_seconds(double bytes, int element_bytes, const Device& device,
   return smooth_max(traffic_seconds(bytes, device, law), issue, law.smoothing);
 }
 
-// All rows of the operands and of the result begin at multiples of so many bytes, 16 at most.
+// The largest power of two, at most 16, such that all rows of the operands and of the result begin
+// at multiples of so many bytes.
 int row_alignment(const Kernel& kernel) {
-  // A weight gradient's k counts rows, and its m lies along those of the output's gradient.
+  // In a weight gradient k counts rows (tokens), and m lies along the rows of the output's
+  // gradient.
   const bool weight = kernel.pass == Pass::weight_gradient;
   const auto element = static_cast<std::int64_t>(16 / alignment(kernel.math));
   int bytes = 16;
@@ -172,11 +187,12 @@ int row_alignment(const Kernel& kernel) {
   return bytes;
 }
 
-// What matrix units reach of their speed with rows that do not begin at multiples of 16 bytes. Since
-// Hopper they are fed by a copy engine that needs that, and other products run on the instructions of
-// Ampere: measured on an H100 with cuBLAS 13.1 (platforms/measurements/h100-sxm5-80gb/profile: rows of
-// 2050 and 4100 values beside 2048 and 4096 in efficiency.yaml; odd rows, and gradients, whose results
-// are aligned again, from GPT-2's head with its 50257 rows, batches 8 and 32).
+// Share of their speed that matrix units reach with rows that do not begin at multiples of 16
+// bytes. Since Hopper a copy engine that requires such rows feeds them, and other products run on
+// the instructions of Ampere. The figures were measured on an H100 with cuBLAS 13.1
+// (platforms/measurements/h100-sxm5-80gb/profile): rows of 2050 and 4100 values beside 2048 and
+// 4096 in efficiency.yaml; odd rows, and gradients, whose results are aligned, from GPT-2's head
+// with its 50257 rows at batches 8 and 32.
 double misaligned_share(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const int bytes = row_alignment(kernel);
   if (bytes >= 16) return 1;
@@ -186,14 +202,16 @@ double misaligned_share(const Kernel& kernel, const Device& device, const Kernel
   return bytes == 4 ? 0.233 : 0.313;
 }
 
-// Hopper's matrix units read tf32 operands from shared memory only along k (PTX, wgmma: no transposed
-// operands of 32 bits), and each gradient has one that lies the other way. The share is what gradients
-// of GPT-2's four products reach on an H100, batches 8 and 32 (profile.yaml beside efficiency.yaml).
+// Share of their speed that Hopper's matrix units reach for tf32 gradients. They read tf32 operands
+// from shared memory only along k (PTX, wgmma: no transposed operands of 32 bits), and each
+// gradient has one operand in the other direction. Measured for the gradients of GPT-2's four
+// products on an H100, batches 8 and 32 (profile.yaml beside efficiency.yaml).
 double transposed_share(const Kernel& kernel, const Device& device) {
   const bool transposed = kernel.math == MathMode::tf32 && kernel.pass != Pass::forward;
   return transposed && device.compute_capability == 90 ? 0.7 : 1;
 }
 
+// A matrix product; fp8 and fp4 have an achieved fraction of their own.
 KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const bool narrow = kernel.math == MathMode::fp8 || kernel.math == MathMode::fp4;
   const double fraction = narrow ? device.efficiency.matmul_fp8 : device.efficiency.matmul;
@@ -209,9 +227,9 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
   return time;
 }
 
-// Which depthwise convolutions PyTorch leaves to cuDNN: all with channels last, and in fp16 those
-// with small square filters (use_cudnn_depthwise in aten/src/ATen/native/Convolution.cpp). The
-// others run its own kernels.
+// Whether PyTorch uses cuDNN for a depthwise convolution: always with channels last, and in fp16
+// for small square filters (use_cudnn_depthwise in aten/src/ATen/native/Convolution.cpp). All
+// others run PyTorch's own kernels.
 bool library_depthwise(const Kernel& kernel) {
   const ConvGeometry& g = kernel.conv;
   const bool small = g.kernel_h == g.kernel_w && g.kernel_h <= 5 && g.kernel_h % 2 == 1;
@@ -219,14 +237,13 @@ bool library_depthwise(const Kernel& kernel) {
          (kernel.math == MathMode::fp16 && small && g.channels_in >= 32 && g.dilation == 1);
 }
 
-// Grouped and depthwise kernels that run outside the matrix units: multiply-adds of the vector
-// units.
+// Seconds of a depthwise convolution, whose multiply-adds run on the vector units.
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
-  // Most instructions of these kernels load values, compute indices and check bounds. What bounds
-  // them (issue slots, integer lanes) has been the same per multiprocessor and clock since Volta,
-  // so the rate is in units of 64 multiply-adds, even where newer ones count 128 fp32 lanes in
-  // their peak (docs/device-models.md).
+  // Most instructions of these kernels load values, compute indices and check bounds. Their limits
+  // (issue slots, integer lanes) have been equal per multiprocessor and clock since Volta, so the
+  // rate is in units of 64 multiply-adds, also for devices that count 128 fp32 lanes in their peak
+  // (docs/device-models.md).
   constexpr double lanes = 64;
   const double lane_flops = 2 * lanes * device.multiprocessors * device.clock_hz;
   const double peak = lane_flops > 0 ? std::min(device.fp32_flops, lane_flops) : device.fp32_flops;
@@ -242,16 +259,16 @@ double vector_seconds(const Kernel& kernel, const Device& device, const KernelLa
   return (kernel.flops + 2 * law.vector_overhead_taps * outputs) / rate;
 }
 
-// The law of tiles for convolutions in groups: short sums, in kernels that are made for none.
+// The law with the tile constants of grouped convolutions in fp32, whose sums are short.
 KernelLaw of_groups(KernelLaw law) {
   law.tile_fill_steps = law.grouped_fill_steps;
   law.tile_reuse = law.grouped_tile_reuse;
   return law;
 }
 
-// What cuDNN runs for filters of more than one tap, and the products of unfused Winograd, in plain
-// fp32 (128x128, 128x64 and 128x32 in the kernels' names); only the weight gradient, whose sum is
-// long, is split. Convolutions of 1 x 1 are products and run as such.
+// Tile shapes of cuDNN's plain fp32 kernels for filters of more than one tap, and of unfused
+// Winograd's products (128x128, 128x64 and 128x32 in the kernels' names). Only the weight gradient,
+// whose sum is long, is split along k. Convolutions of 1 x 1 run as products.
 constexpr std::array plain_tiles{Tile{128, 128}, Tile{128, 64}, Tile{128, 32}};
 
 double plain_convolution_seconds(const MatrixShape& shape, double rate, bool weight_gradient,
@@ -262,12 +279,14 @@ double plain_convolution_seconds(const MatrixShape& shape, double rate, bool wei
                        1);
 }
 
+// Whether Winograd kernels exist for the geometry.
 bool may_use_winograd(const Kernel& kernel) {
   const ConvGeometry& g = kernel.conv;
   return g.kernel_h == 3 && g.kernel_w == 3 && g.stride == 1 && g.dilation == 1;
 }
 
-// A convolution as its passes see it: what is computed, from what.
+// Sizes of a 3 x 3 convolution in one of its passes, with `in` and `out` channels per group. The
+// data gradient is a convolution of the output's gradient with the channels exchanged.
 struct Pass3x3 {
   double images, height, width, in, out, groups;
 };
@@ -285,10 +304,10 @@ Pass3x3 pass_of(const Kernel& kernel) {
 }
 
 // Winograd's algorithm F(2 x 2, 3 x 3) of Lavin and Gray in one kernel that transforms and
-// multiplies: 16 products instead of 36. A block makes 4 x 8 tiles of one image (cuDNN's kernels
-// have tile148 in their names), so 8 x 16 outputs, for 32 channels: 128 x 128 values. In the trace
-// tests/data/ns_resolution_trace of HolisticTraceAnalysis 64 channels of 32 images of 56 x 56 run
-// in a grid of 64 x 7 x 4 blocks.
+// multiplies: 16 multiplications per tile and channel instead of 36. A block computes 4 x 8 tiles
+// of one image (cuDNN's kernels have tile148 in their names), which are 8 x 16 outputs, for 32
+// channels. In the trace tests/data/ns_resolution_trace of HolisticTraceAnalysis, 64 channels of 32
+// images of 56 x 56 run in a grid of 64 x 7 x 4 blocks.
 double fused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const Pass3x3 of = pass_of(kernel);
   constexpr double block_height = 8, block_width = 16, block_channels = 32;
@@ -303,7 +322,8 @@ double fused_winograd_seconds(const Kernel& kernel, const Device& device, const 
   return waves_charged(blocks / sms, law) * per_step * (of.in + fill);
 }
 
-// ... and F(4 x 4, 3 x 3) with the transformed values in memory: 36 plain products instead of 144.
+// Winograd's algorithm F(4 x 4, 3 x 3) in three kernels with the transformed values in memory: 36
+// multiplications per tile and channel instead of 144, as 36 batched products.
 double unfused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const Pass3x3 of = pass_of(kernel);
   constexpr double edge = 4;
@@ -314,12 +334,14 @@ double unfused_winograd_seconds(const Kernel& kernel, const Device& device, cons
                                    : MatrixShape{covered, of.out, of.in, points};
   const double rate = vector_product_rate(device, device.efficiency.convolution_fp32) *
                       law.winograd_unfused * (weight ? law.weight_gradient_fp32 : 1);
-  // Written by one kernel and read by the next.
+  // fp32 bytes of the transformed tensors; one kernel writes them and the next reads them.
   const double transformed = 4 * points * (covered * (of.in + of.out) + of.in * of.out);
   return plain_convolution_seconds(shape, rate, weight, device, law) +
          2 * transformed / memory_rate(device);
 }
 
+// A convolution: depthwise on the vector units, otherwise the fastest of implicit GEMM and (in
+// plain fp32) Winograd's algorithm.
 KernelTime convolution_time(const Kernel& kernel, const Device& device, const KernelLaw& law,
                             Algorithm algorithm) {
   const ConvGeometry& g = kernel.conv;
@@ -345,7 +367,8 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   const double dense = 2 * shape.m * shape.n * shape.batch;
   if (dense > 0) shape.k = std::min(shape.k, kernel.flops / dense);
   if (!plain) {
-    // Channels are padded to what the matrix units load: 3 input channels cost as much as 8 (or 4).
+    // Channels are padded to the matrix units' loads of 16 bytes: 3 input channels cost as much as
+    // 8 (in tf32 as 4).
     const double step = alignment(kernel.math);
     const double groups = static_cast<double>(std::max<std::int64_t>(g.groups, 1));
     const double in = static_cast<double>(g.channels_in) / groups;
@@ -384,9 +407,10 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   return time;
 }
 
-// Fused attention of 32-bit values multiplies in three tf32 products since Ampere, whether tf32 is allowed
-// or not (PyTorch, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32); an H100 takes 74.8 and
-// 74.4 ms for GPT-2's. Its backward is as fast by operations as its forward, 1.14 times the share.
+// Fused attention, by FLOPs over an achieved fraction of the peak. Since Ampere, fused attention of
+// 32-bit values computes each product as three tf32 products, whether tf32 is allowed or not
+// (PyTorch, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32); an H100 takes 74.8 and
+// 74.4 ms for GPT-2's. Its backward then runs at 1.14 times the rate of its forward.
 KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const bool in_parts = device.compute_capability >= 80 &&
                         (kernel.math == MathMode::tf32 || kernel.math == MathMode::fp32);
@@ -406,9 +430,10 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
   return time;
 }
 
-// PyTorch leaves batch norm to cuDNN but in bf16 (use_cudnn in aten/src/ATen/native/Normalization.cpp), where
-// its own kernels give each channel to a block: time in bf16 over time in fp16, in ResNet-50 and
-// DenseNet-121 on an H100, batches 8 and 32 (platforms/measurements/h100-sxm5-80gb/profile).
+// Time of a batch norm in bf16 relative to fp16. PyTorch uses cuDNN for batch norm in all types but
+// bf16 (use_cudnn in aten/src/ATen/native/Normalization.cpp), for which its own kernels give each
+// channel to one block. Measured in ResNet-50 and DenseNet-121 on an H100, batches 8 and 32
+// (platforms/measurements/h100-sxm5-80gb/profile).
 double native_norm_factor(const Kernel& kernel, const Device& device) {
   if (kernel.math != MathMode::bf16 || device.architecture == Architecture::cpu) return 1;
   return kernel.pass == Pass::forward ? 1.85 : 1.5;
@@ -432,7 +457,8 @@ namespace {
 
 using KernelSizes = std::array<double, 4>;
 
-// Layers repeat, and a search through all measured kernels takes longer than the law.
+// The ratio of measured to modelled time at these sizes, from a cache per thread: layers repeat,
+// and a search through all measured kernels takes longer than the model itself.
 double ratio_at(const std::shared_ptr<const MeasuredKernels>& measured,
                 const std::vector<MeasuredKernel>& kernels, const KernelSizes& sizes) {
   struct Memory {
@@ -452,8 +478,9 @@ double ratio_at(const std::shared_ptr<const MeasuredKernels>& measured,
   return found->second;
 }
 
-// Boards of the chip ran this kernel, or its neighbours, faster or slower than the law says. The
-// data gradient of a convolution is one with its channels exchanged.
+// Correction by measurements of the same chip: the ratio of measured to modelled time of this
+// kernel or of its neighbors in size. 1 for kinds of kernels that were not measured. The data
+// gradient of a convolution counts as a convolution with its channels exchanged.
 double measured_over_modelled(const Kernel& kernel, const Device& device) {
   if (!device.measured) return 1;
   const auto at = [&](const std::vector<MeasuredKernel>& kernels, double a, double b, double c,
@@ -515,6 +542,8 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
   return time;
 }
 
+// A kernel and the layout changes that follow it stand or fall together: an fp32 kernel needs no
+// layout changes, so its time is compared with that of the whole group.
 std::vector<Kernel> chosen_kernels(const std::vector<Kernel>& kernels, const Device& device,
                                    const KernelLaw& law, int element_bytes) {
   std::vector<Kernel> chosen;

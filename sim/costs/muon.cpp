@@ -1,4 +1,9 @@
-// Kernels and temporaries of Newton and Schulz's iteration as PyTorch runs it.
+// Kernels and temporaries of Newton and Schulz's iteration as PyTorch runs it. The matrix is
+// divided by its norm first. For X of m x n with m <= n, each step then computes in bf16:
+//
+//   A = X X^T        (m x m)
+//   B = b A + c A A  (m x m)
+//   X = a X + B X    (m x n)
 #include "costs/muon.hpp"
 
 #include <algorithm>
@@ -15,7 +20,7 @@ Kernel streaming(double read, double written) {
   return kernel;
 }
 
-// m x k times k x n; `added`: onto what lies in the result.
+// A product of an m x k with a k x n matrix; `added`: the result is added to a matrix (addmm).
 Kernel product(std::int64_t m, std::int64_t n, std::int64_t k, bool added) {
   const auto area = [](std::int64_t a, std::int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b);
@@ -52,7 +57,8 @@ std::vector<Kernel> muon_kernels(const HiddenMatrix& matrix, const MuonSizes& si
   for (int step = 0; step < newton_schulz_steps; ++step) {
     kernels.push_back(product(m, m, n, false));  // X X^T
     ++kernels.back().operators;                  // a view
-    // addmm copies what it adds to, and multiplies onto it (aten/src/ATen/native/cuda/Blas.cpp).
+    // addmm copies the matrix that it adds to into the result, and multiplies onto it
+    // (aten/src/ATen/native/cuda/Blas.cpp).
     kernels.push_back(streaming(bf16 * gram, bf16 * gram));
     kernels.back().operators = 0;
     kernels.push_back(product(m, m, m, true));
@@ -68,7 +74,7 @@ std::vector<Kernel> muon_kernels(const HiddenMatrix& matrix, const MuonSizes& si
 std::vector<double> muon_temporaries(const HiddenMatrix& matrix, const MuonSizes& sizes) {
   const double m = static_cast<double>(std::min(matrix.rows, matrix.columns));
   const double all = matrix.elements();
-  // Nesterov's update, which in bf16 is the first X, X, gram, its polynomial, and the next X.
+  // Nesterov's update (with bf16 gradients also the first X), X, A, B, and the next X.
   return {sizes.gradient * all, bf16 * all, bf16 * m * m, bf16 * m * m, bf16 * all};
 }
 

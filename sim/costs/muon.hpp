@@ -1,6 +1,6 @@
-// Muon (Jordan et al. 2024; torch.optim.Muon since PyTorch 2.9, torch/optim/_muon.py): the momentum
-// of a matrix, orthogonalised by Newton and Schulz's iteration, is its update. One matrix after the
-// other: PyTorch has no other form.
+// Cost of Muon (Jordan et al. 2024; torch.optim.Muon since PyTorch 2.9, torch/optim/_muon.py),
+// whose update of a matrix is its momentum, orthogonalized by Newton and Schulz's iteration.
+// Matrices are updated one after the other; PyTorch has no other form.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,18 @@
 
 namespace lockstep {
 
+// Iterations per update (ns_steps of torch.optim.Muon).
 constexpr int newton_schulz_steps = 5;
 
-// Element sizes of the matrix, its gradient and its momentum.
+// Bytes of one element of the matrix, its gradient and its momentum.
 struct MuonSizes {
   double parameter = 4, gradient = 4, state = 4;
 };
 
-// What an eager framework runs for one matrix.
+// Kernels that an eager framework runs for the update of one matrix, in order.
 std::vector<Kernel> muon_kernels(const HiddenMatrix& matrix, const MuonSizes& sizes);
 
-// Bytes of the temporaries that are alive together in the last product of an iteration.
+// Bytes of each temporary that is live in the last product of an iteration, where the most are.
 std::vector<double> muon_temporaries(const HiddenMatrix& matrix, const MuonSizes& sizes);
 
 }  // namespace lockstep

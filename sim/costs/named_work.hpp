@@ -1,4 +1,5 @@
-// Work with the names of its parts.
+// Work together with the names of its parts, for traces. A strategy that issues several layers in
+// one go hands the total to the engine and the parts to an observer.
 #pragma once
 
 #include <string_view>
@@ -9,8 +10,8 @@
 
 namespace lockstep {
 
-// Work that is issued in one go, and what it consists of, in order: told apart only for an
-// observer. Names live as long as the simulation.
+// Work that is issued in one go, and its parts in order. Only an observer distinguishes the parts.
+// REQUIRES: the names outlive the simulation.
 struct NamedWork {
   struct Part {
     std::string_view name;
@@ -20,6 +21,7 @@ struct NamedWork {
   QueuedWork total;
   std::vector<Part> parts;
 
+  // Adds a part behind the others.
   void append(std::string_view name, const QueuedWork& work) {
     total = lockstep::append(total, work);
     parts.push_back({name, work});

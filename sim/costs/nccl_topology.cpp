@@ -1,4 +1,6 @@
-// Candidates of rings inside and between nodes, and the channels that NCCL takes (facts 98-101).
+// Derives the graphs that NCCL's search would find (facts 98-101; graph/search.cc, graph/topo.h):
+// the fastest candidate speed that the limiting link allows, and as many channels as fit. Each kind
+// of node (switched NVLink, mesh, cube mesh, bridges, PCIe) has its own limit.
 #include "costs/nccl_topology.hpp"
 
 #include <algorithm>
@@ -9,14 +11,15 @@
 namespace lockstep {
 namespace {
 
-// Fact 99: what NCCL takes one NVLink for, bytes/s one way.
+// Bytes/s of one NVLink, one way, as NCCL counts it (fact 99).
 double nvlink_speed(int compute_capability) {
   if (compute_capability >= 100) return 40.1 * giga;
   if (compute_capability >= 90) return 20.6 * giga;
   if (compute_capability == 86) return 12 * giga;
   return 20 * giga;
 }
-// Fact 99: between the sockets. A PCIe 5 host is Sapphire Rapids or later.
+// Bytes/s between the sockets of a host as NCCL counts it (fact 99). A PCIe 5 host counts as
+// Sapphire Rapids or later.
 double socket_speed(const Machine& machine) {
   switch (machine.host.vendor) {
     case CpuVendor::amd:
@@ -29,7 +32,7 @@ double socket_speed(const Machine& machine) {
   return (machine.pcie.generation >= 5 ? 22 : 10) * giga;
 }
 
-// Fact 100: speeds the search tries for a channel, GB/s, best first.
+// Speeds of a channel that the search tries, in GB/s, best first (fact 100).
 std::vector<double> intra_candidates(int compute_capability) {
   if (compute_capability >= 100) return {90, 80, 70, 60, 50, 40, 30, 24, 20, 19, 18};
   if (compute_capability >= 90) return {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};
@@ -40,15 +43,15 @@ std::vector<double> inter_candidates(int compute_capability) {
   if (compute_capability >= 90) return {48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3};
   return {48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3};
 }
-// The best candidate that fits; the link itself when it is slower than all of them.
+// The best candidate (bytes/s) that does not exceed `limit`; `limit` itself if all candidates do.
 double best_candidate(const std::vector<double>& candidates, double limit) {
   for (const double c : candidates)
     if (c * giga <= limit * (1 + 1e-9)) return c * giga;
   return limit;
 }
 
-// Bytes/s that rings over `ranks` GPUs can use on every GPU's NVLinks, and on one link bundle
-// between two neighbours: a channel cannot be faster than that.
+// Bytes/s that rings over `ranks` GPUs can use: on all NVLinks of a GPU together, and on the bundle
+// of links between two neighbors, which limits a channel.
 struct NvlinkRoom {
   double total, bundle;
 };
@@ -66,8 +69,8 @@ NvlinkRoom nvlink_room(const Machine& machine, int ranks) {
     case NvlinkLayout::cube_mesh:
       break;
   }
-  // DGX-1: neighbours share one or two links. Eight GPUs close rings over all six links of a GPU, a
-  // quad over four, other counts over two (one ring, both ways), a pair over one.
+  // DGX-1: neighbors share one or two links. Eight GPUs close rings over all six links of a GPU, a
+  // quad over four, a pair over one, and other counts over two (one ring in both directions).
   const int usable = ranks == 8 ? 6 : ranks == 4 ? 4 : ranks == 2 ? 1 : 2;
   return {link * std::min(usable, machine.nvlink.links_per_gpu), link};
 }
@@ -77,9 +80,9 @@ bool pair_is_bridged(const Machine& machine, const CommGroup& group) {
          machine.nvlink.layout == NvlinkLayout::bridge;
 }
 
-// What a hop takes beyond the table's, which holds for InfiniBand and RoCE; the table's TCP is the
-// same, and NCCL's socket transport tells no latency either. Of EFA, AWS's plugin tells NCCL 75 us
-// (aws-ofi-nccl, platform data of p4d and p5).
+// Seconds that a network plugin reports to NCCL and that the table adds to a hop. The table's own
+// figures hold for InfiniBand and RoCE, and NCCL's socket transport reports no latency. AWS's
+// plugin reports 75 us for EFA (aws-ofi-nccl, platform data of p4d and p5).
 double nic_latency(const FabricSpec& fabric) {
   return fabric.kind == FabricKind::efa ? 75e-6 : 0;
 }
@@ -177,7 +180,7 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
     }
     s.ring = s.tree = graph;
   } else {
-    // One channel per NIC; its speed is what NIC and node both carry.
+    // One channel per NIC; the slower of NIC and node limits its speed.
     const int nics = usable_nics(machine, group);
     const double share = static_cast<double>(nics) / group.concurrent;
     NcclGraph graph;
@@ -190,8 +193,8 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
       limit = std::min(limit, links.channel / graph.channels);
     graph.intra = graph.inter = best_candidate(inter_candidates(cc), limit);
     s.ring = s.tree = graph;
-    // The search raises the speed of trees inside nodes, step by step, to twice that of NICs, which matters
-    // to two nodes alone (ncclTopoCompute in graph/search.cc).
+    // The search raises the speed of trees inside nodes step by step to twice the speed of NICs; it
+    // matters for two nodes only (ncclTopoCompute in graph/search.cc).
     if (nvlink) {
       const double room = links.nvlink_channels * links.channel / graph.channels;
       s.tree.intra = std::max(graph.inter, std::min(2 * limit, room));

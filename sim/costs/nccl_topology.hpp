@@ -1,6 +1,6 @@
-// What NCCL finds on a machine: link classes, channel count and channel speed of its search graphs
-// (facts 98-101). The search itself is not run; its outcome follows from what limits a ring on each
-// kind of node.
+// The result of NCCL's topology search on a machine: link classes, channel count and channel speed
+// of its graphs (facts 98-101). The search itself is not run; its result follows from the link that
+// limits a ring on each kind of node. nccl_tuning.hpp turns the result into times.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// The ranks of one communicator. GPUs of a node are numbered 0, 1, ...; the group takes
-// ranks_per_node of them, from first_local on, in each of `nodes` nodes.
+// The ranks of one communicator. The group has ranks_per_node GPUs in each of `nodes` nodes: GPUs
+// first_local, first_local + stride, ... of the node's GPUs 0, 1, ...
 //   data parallel over everything:      {ranks_per_node 8, nodes 4}
 //   HSDP sharding group, one per node:  {ranks_per_node 8, nodes 1, concurrent 1}
 //   HSDP replica group:                 {ranks_per_node 1, nodes 4, concurrent 8}
@@ -21,20 +21,21 @@ struct CommGroup {
   int concurrent = 1;  // equal groups per node that run the same collective at the same time and so
                        // share the node's NICs; their GPUs are distinct
   int first_local = 0;
-  int absent = 0;  // so many ranks the last node has fewer than the others
-  int stride = 1;  // between neighbouring ranks of a node
-  int span = 1;    // nodes from one that sends a message (send_recv) to the one that receives it
-  int axis = 0;    // tells groups of the same shape apart that have communicators of their own
+  int absent = 0;  // ranks that the last node has fewer than the others
+  int stride = 1;  // between neighboring ranks of a node
+  int span = 1;    // send_recv: distance in nodes from sender to receiver
+  int axis = 0;    // distinguishes groups of equal shape with different communicators
 
   int ranks() const { return ranks_per_node * nodes - absent; }
   bool operator==(const CommGroup&) const = default;
 };
 
-// The first `ranks` GPUs of a machine, nodes filled one after the other. Links of a node are those of
-// a full one: NCCL's rings go at the pace of the busiest node.
+// The group of the first `ranks` GPUs of a machine, nodes filled one after the other. A partly
+// filled last node has the links of a full one, because NCCL's rings go at the pace of the busiest
+// node.
 CommGroup group_of(const Machine& machine, int ranks);
 
-// The way between two neighbouring ranks of one node.
+// The path between two neighboring ranks of one node.
 enum class NodePath {
   none,  // one rank per node
   nvlink,
@@ -43,26 +44,29 @@ enum class NodePath {
   cpu,          // ranks are processes on CPU cores
 };
 
+// Links inside a node as NCCL sees them for a group.
 struct NodeLinks {
   NodePath path = NodePath::none;
   bool crosses_sockets = false;
-  int nvlink_channels = 0;  // rings that fit, and what each gets on a link
+  int nvlink_channels = 0;  // number of rings that fit; the next field is the rate of each
   double channel = 0;       // bytes/s, NCCL's figure
-  double rings = 0;         // bytes/s that rings can use of one GPU's NVLinks, likewise
-  double bundle = 0;        // bytes/s between two neighbours, likewise
-  double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares, likewise
+  double rings = 0;         // bytes/s of one GPU's NVLinks that rings can use, NCCL's figure
+  double bundle = 0;        // bytes/s between two neighbors, NCCL's figure
+  double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares
 };
 
-// Fact 99: bytes/s one way that NCCL takes a PCIe link for, which is also what copies reach on it:
-// 12, 24, 48 GB/s for 16 lanes of generations 3, 4, 5.
+// Bytes/s of a PCIe link, one way, as NCCL counts it and as copies reach it (fact 99): 12, 24, 48
+// GB/s for 16 lanes of generations 3, 4, 5.
 double pcie_bytes_per_second(const PcieSpec& pcie);
 
 NodeLinks node_links(const Machine& machine, const CommGroup& group);
-// NICs of one node that the group (and its concurrent sisters together) can use.
+// NICs of one node that the group and its concurrent groups can use together.
 int usable_nics(const Machine& machine, const CommGroup& group);
 
+// The input of NCCL's tuning table for this group.
 NcclSystem nccl_system(const Machine& machine, const CommGroup& group);
-// Channels of the communicator: multiprocessors taken by a running collective (facts 100, 105).
+// Channels of the communicator, which are the multiprocessors that a running collective occupies
+// (facts 100, 105).
 int communicator_channels(const NcclSystem& system);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// The tuning table of NCCL 2.28.9 (facts 90-98), in its own units: microseconds and GB/s.
+// The tuning table of NCCL 2.28.9 (graph/tuning.cc; facts 90-98), in its own units: microseconds
+// and GB/s. For every algorithm and protocol, time = base latency + hops x latency of a hop + bytes
+// / (bus bandwidth x ratio of the algorithm).
 #include "costs/nccl_tuning.hpp"
 
 #include <algorithm>
@@ -33,7 +35,8 @@ constexpr Caps nvls_tree_channel{
     {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}, {0, 96, 43.8}}};
 constexpr std::array<double, 4> nvls_efficiency{0, 0, 0.85, 0.74};
 
-// Fact 97: what a tree all-reduce keeps of its bandwidth, by log2(bytes / 64).
+// Share of its bandwidth that a tree all-reduce reaches, by protocol and floor(log2(bytes / 64))
+// (fact 97).
 constexpr std::size_t size_classes = 23;
 constexpr std::array<std::array<double, size_classes>, 3> tree_by_size{{
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
@@ -43,6 +46,7 @@ constexpr std::array<std::array<double, size_classes>, 3> tree_by_size{{
 
 constexpr double micro = 1e-6;
 
+// Row of the tables of caps: Volta, Ampere, Hopper, Blackwell.
 std::size_t generation(int compute_capability) {
   return compute_capability >= 100 ? 3 : compute_capability >= 90 ? 2 : compute_capability >= 80;
 }
@@ -57,7 +61,8 @@ bool is_gather(Collective c) {
   return c == Collective::all_gather || c == Collective::reduce_scatter;
 }
 
-// Latency of the network hop and of the hop inside a node, as one rank's step sees them (fact 96).
+// Microseconds of a hop inside a node and of a hop between nodes, as one step of a rank sees them
+// (fact 96).
 struct Hops {
   double intra, inter;
 };
@@ -68,17 +73,19 @@ Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
   Hops hops{ring_hop[link][protocol], one_per_node ? tree_hop[2][protocol] : ring_hop[2][protocol]};
   hops.inter += s.nic_latency / micro * (simple ? 2 : 1);
   if (s.nodes > 1) {
+    // On several nodes a hop takes at least as long as the CPU needs to post a message.
     const double post = (s.cpu == CpuVendor::intel ? 1.0 : 2.0) * (simple ? 3 : 1);
     hops.intra = std::max(hops.intra, post);
   }
   return hops;
 }
 
-// Microseconds: of all hops and of those between nodes among them.
+// Microseconds of all hops, and of the hops between nodes alone.
 struct HopTimes {
   double all = 0, net = 0;
 };
 
+// A ring has one hop per step; in every round it crosses to the next node nodes - 1 times.
 HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t protocol,
                       double bytes) {
   const Hops hops = ring_hops(s, protocol);
@@ -96,6 +103,7 @@ HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t pr
   return times;
 }
 
+// A tree has a chain inside each node and log2(nodes) levels between nodes, both up and down.
 HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   const auto link = static_cast<std::size_t>(s.intra_link);
   double inter = tree_hop[2][protocol];
@@ -105,7 +113,8 @@ HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   return {2 * (per_node - 1) * tree_hop[link][protocol] + net, net};
 }
 
-// Fact 92, last sentence of the LL row: the row across nodes depends on the CPU, not on the GPU.
+// Cap of LL in GB/s. Across nodes the row depends on the CPU, not on the GPU (fact 92, last
+// sentence of the LL row).
 double ll_cap(const NcclSystem& s) {
   const std::size_t row =
       s.nodes == 1 ? generation(s.compute_capability) : (s.cpu == CpuVendor::amd ? 1 : 0);
@@ -116,6 +125,7 @@ double graph_bus(const NcclGraph& graph, int nodes) {  // GB/s
   return graph.channels * (nodes <= 2 ? graph.intra : graph.inter) / giga;
 }
 
+// Bus bandwidth of rings in GB/s: LL has a flag with every datum, LL128 one in 16.
 double ring_bus(const NcclSystem& s, std::size_t protocol) {
   const double bus = graph_bus(s.ring, s.nodes);
   if (protocol == 0) return std::min(ll_cap(s), 0.5 * bus);
@@ -126,6 +136,7 @@ double ring_bus(const NcclSystem& s, std::size_t protocol) {
   return bus;
 }
 
+// Bus bandwidth of trees in GB/s, with the caps of the table.
 double tree_bus(const NcclSystem& s, std::size_t protocol) {
   const std::size_t row = generation(s.compute_capability), column = node_column(s.nodes);
   const double channels = s.tree.channels;
@@ -138,7 +149,7 @@ double tree_bus(const NcclSystem& s, std::size_t protocol) {
   return bus;
 }
 
-// Fact 94: GB/s over all channels, and whether NVLink SHARP takes part at all.
+// GB/s of NVLink SHARP over all channels; 0 if NCCL does not use it for the collective (fact 94).
 double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
   const NcclGraph& graph = s.nvls;
   if (graph.channels < 2 || tree != (s.nodes > 1)) return 0;
@@ -158,6 +169,7 @@ double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
   return channel * graph.channels;
 }
 
+// Collects the estimates for one size.
 class Candidates {
  public:
   explicit Candidates(double bytes) : bytes_(bytes) {}
@@ -211,6 +223,8 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   assert(s.ranks >= s.nodes && s.nodes >= 1 && bytes >= 0);
   if (s.ranks == 1 || collective == Collective::all_to_all || collective == Collective::send_recv)
     return {};
+  // Bus bandwidth times a ratio is algorithm bandwidth, full size over time: a ring sends steps /
+  // ranks times the full size over every link; a tree sends it up and down.
   Candidates candidates(bytes);
   const double ranks = s.ranks;
   const double ring_ratio = ranks / ring_steps(collective, s.ranks);  // fact 95
@@ -227,6 +241,7 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
     candidates.add(NcclAlgorithm::tree, protocol, tree_base[protocol], tree_latency(s, protocol),
                    tree_bus(s, protocol) * 0.5, kept);
   }
+  // NVLink SHARP inside one node, and its tree over several; only Simple.
   const auto link = static_cast<std::size_t>(s.intra_link);
   const double nvls_ratio = collective == Collective::all_reduce ? ring_ratio : 1;
   candidates.add(NcclAlgorithm::nvls, 2, 0, {.all = nvls_hop[link]},
@@ -236,6 +251,7 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   candidates.add(NcclAlgorithm::nvls_tree, 2, 0,
                  {.all = nvls_tree_hop[link] + nvls_net, .net = nvls_net},
                  nvls_bus(s, collective, true) * nvls_ratio);
+  // PAT: log2(nodes) hops, for one rank per node.
   const double pat_net = depth * (pat_net_hop + 2 * s.nic_latency / micro) / 3.5;
   // Fact 98. A reduce-scatter that averages, as FSDP's does, rules PAT out (fact 56).
   if (s.nodes > 1 && s.ranks == s.nodes && collective == Collective::all_gather)

@@ -1,7 +1,6 @@
-// NCCL 2.28's own estimate of what a collective costs, which is how it chooses algorithm and
-// protocol: facts 89-98, read from its tuning table. Knows nothing of machines;
-// costs/nccl_topology.hpp says what NCCL finds on one. What the chosen collective really takes is
-// costs/collective.hpp.
+// NCCL 2.28's own estimate of the cost of a collective, by which it chooses algorithm and protocol
+// (facts 89-98, from its tuning table). The input is a NcclSystem, which costs/nccl_topology.hpp
+// derives from a machine. The estimate is not a prediction; costs/collective.hpp corrects it.
 #pragma once
 
 #include <array>
@@ -21,7 +20,7 @@ enum class Collective {
   broadcast,
   reduce,
   all_to_all,
-  send_recv,  // every rank sends to its right neighbour: one point-to-point message
+  send_recv,  // every rank sends to its right neighbor: one point-to-point message
 };
 template <>
 struct EnumNames<Collective> {
@@ -29,7 +28,8 @@ struct EnumNames<Collective> {
                                     "reduce",     "all_to_all", "send_recv"};
 };
 
-// in_network: sums in the switches between nodes, which the table does not have.
+// Algorithms of NCCL's table, and in_network: sums in the switches between nodes, which the table
+// lacks.
 enum class NcclAlgorithm { tree, ring, nvls, nvls_tree, pat, in_network };
 template <>
 struct EnumNames<NcclAlgorithm> {
@@ -43,53 +43,56 @@ struct EnumNames<NcclProtocol> {
 
 enum class NcclLink { nvlink, pci, net };
 
-// What NCCL's graph search found for one algorithm: that many channels at that speed each (fact
-// 100).
+// Result of NCCL's graph search for one algorithm: the number of channels and the speed of each
+// (fact 100).
 struct NcclGraph {
   int channels = 0;
   double intra = 0;  // bytes/s of one channel inside a node
   double inter = 0;  // bytes/s of one channel between nodes; = intra on one node
 };
 
+// A communicator as the tuning table sees it.
 struct NcclSystem {
   int compute_capability = 80;
   CpuVendor cpu = CpuVendor::intel;
   int ranks = 1;
   int nodes = 1;  // ranks are spread evenly
   NcclLink intra_link = NcclLink::nvlink;
-  bool ll128 = true;       // fact 98
+  bool ll128 = true;       // whether LL128 is allowed (fact 98)
   double nic_latency = 0;  // seconds the graph adds to a network hop
   NcclGraph ring{};        // also used by PAT
   NcclGraph tree{};
   NcclGraph nvls{};  // channels = 0: no NVLink SHARP
 };
 
+// NCCL's estimate for one algorithm and protocol.
 struct NcclEstimate {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
   double latency = 0;         // seconds
-  double hops = 0;            // the part of it that the hops make up
-  double net_hops = 0;        // of these, the ones between nodes
+  double hops = 0;            // seconds of the latency that are hops
+  double net_hops = 0;        // seconds of the hops between nodes
   double bandwidth = 0;       // bytes/s of the collective's full size (algorithm bandwidth)
   double full_bandwidth = 0;  // without the loss of fact 97 that depends on the size
   double seconds = 0;         // latency + bytes / bandwidth
 };
 
-// Messages one rank sends one after the other in a ring.
+// Number of messages that one rank sends one after the other in a ring.
 int ring_steps(Collective collective, int ranks);
 
-// What a tree all-reduce of this size keeps of its full bandwidth (fact 97), drawn as a continuous
-// line through the table's size classes: with the table's own steps a longer message could be
+// Share of its full bandwidth that a tree all-reduce of this size reaches (fact 97): a continuous
+// line through the table's size classes. With the table's own steps, a longer message could be
 // faster.
 double tree_size_factor(NcclProtocol protocol, double bytes);
 
-// Everything NCCL would consider for this size, best first. `bytes` is the full logical size: the
-// buffer of an all-reduce, W times the shard of an all-gather. Empty for one rank and for
-// collectives that NCCL does not tune (all_to_all, send_recv).
+// Estimates for all algorithms and protocols that NCCL would consider at this size, the fastest
+// first. `bytes` is the full logical size: the buffer of an all-reduce, ranks x shard of an
+// all-gather. Empty for one rank and for collectives that NCCL does not tune (all_to_all,
+// send_recv).
 std::vector<NcclEstimate> nccl_estimates(const NcclSystem& system, Collective collective,
                                          double bytes);
 
-// What NCCL picks: the first of nccl_estimates.
+// NCCL's choice: the first of nccl_estimates(), or a default value if there is none.
 NcclEstimate nccl_choice(const NcclSystem& system, Collective collective, double bytes);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Bytes, kernels and state of each optimizer, by implementation, on the device and on the host.
+// Bytes, kernels and state of each optimizer, by implementation. Every rule is a list of
+// elementwise passes with their bytes per parameter, as torch.optim runs them; a fused
+// implementation reads and writes each tensor once.
 #include "costs/optimizer.hpp"
 
 #include <algorithm>
@@ -11,14 +13,14 @@
 namespace lockstep {
 namespace {
 
-// A multi-tensor launch covers at most this many tensors and chunks of elements (PyTorch's
-// MultiTensorApply: 30 to 110 tensors by list count, 320 blocks of 65,536 elements).
+// Limits of one multi-tensor launch (PyTorch's MultiTensorApply): 30 to 110 tensors depending on
+// the number of lists, and 320 blocks of 65,536 elements.
 constexpr double tensors_per_launch = 36;
 constexpr double elements_per_launch = 320 * 65536.0;
 
-// Element sizes of what the update reads and writes. Where there is a master copy it is updated, from
-// gradients copied to fp32 unless they are kept so, and cast back (fact 137); pure bf16 updates in
-// bf16; everything else in fp32.
+// Bytes per element of the tensors that the update reads and writes. A master copy in fp32 is
+// updated from gradients that are copied to fp32 (unless they are kept in fp32), and cast back
+// (fact 137). pure-bf16 updates in bf16; all other modes in fp32.
 struct Sizes {
   double parameter, gradient, state;
   bool master, widens_gradients;
@@ -37,6 +39,7 @@ Sizes sizes(Precision precision) {
   }
 }
 
+// Number of state tensors per parameter, without a master copy.
 int states(const OptimizerSpec& optimizer) {
   const int momentum = optimizer.momentum != 0 ? 1 : 0;
   switch (optimizer.name) {
@@ -49,7 +52,7 @@ int states(const OptimizerSpec& optimizer) {
     case OptimizerKind::adam:
     case OptimizerKind::adamw:
     case OptimizerKind::lamb:
-    case OptimizerKind::muon:  // of what is no matrix
+    case OptimizerKind::muon:  // AdamW for all tensors but its matrices
       return 2;
   }
   return 2;
@@ -67,14 +70,15 @@ int multi_tensor_launches(double elements, int tensors) {
       {1.0, std::ceil(tensors / tensors_per_launch), std::ceil(elements / elements_per_launch)}));
 }
 
+// Elementwise passes over all parameters, with their bytes per parameter.
 struct Passes {
   double bytes;
   int count;
 };
 
-// Separate elementwise operations, as the for-loop and foreach implementations run them: torch.optim
-// for SGD, Adam, AdamW and RMSprop; Chen et al. 2023, algorithm 2, for Lion; You et al. 2019,
-// algorithm 2, for LAMB.
+// The separate elementwise operations of the for-loop and foreach implementations: torch.optim for
+// SGD, Adam, AdamW and RMSprop; Chen et al. 2023, algorithm 2, for Lion; You et al. 2019, algorithm
+// 2, for LAMB. p, g, m: bytes of a parameter, gradient and state element.
 Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
   const double p = s.parameter, g = s.gradient, m = s.state;
   Passes passes{0, 0};
@@ -142,8 +146,9 @@ Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
   return passes;
 }
 
-// One pass over parameter, gradient and states; LAMB needs the norm of all gradients before, writes
-// its update over the gradient, and reads it and the parameter again for their norms and the step.
+// Bytes per parameter of a fused update: one pass over parameter, gradient and states. LAMB also
+// reads all gradients for their norm first, writes its update over the gradient, and reads update
+// and parameter a second time for their norms and the step.
 double fused_bytes(const OptimizerSpec& optimizer, const Sizes& s) {
   const double one_pass = 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
   return optimizer.name == OptimizerKind::lamb ? one_pass + 2 * s.parameter + 4 * s.gradient
@@ -206,8 +211,8 @@ MuonSizes muon_sizes(Precision precision) {
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
   const Sizes s = sizes(precision);
   const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
-  // Adam's denominators; SGD's and RMSprop's gradients with the decay added. Adam lets go of those
-  // before it has denominators.
+  // Adam's denominators; for SGD and RMSprop, gradients with the decay added. (Adam frees its
+  // decayed gradients before it allocates denominators, so they do not count.)
   const bool denominators = foreach && optimizer.name != OptimizerKind::sgd;
   const bool decayed =
       foreach && optimizer.weight_decay > 0 &&
@@ -233,6 +238,8 @@ double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precisi
   return 2 * s.state;
 }
 
+// bytes_per_parameter is relative to all `elements`, although matrices have no part of the update
+// here; the extra passes for master copies and loss scaling cover all elements.
 OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
                                          double elements, int tensors) {
   if (elements <= 0 || tensors <= 0) return {};
@@ -248,6 +255,7 @@ OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precisi
     traffic.launches += grouped;
     traffic.operators += 1;
   };
+  // Copy gradients to fp32 for a master copy.
   if (s.widens_gradients) extra_pass(2 + s.gradient);
   if (s.master) extra_pass(s.parameter + 2);  // cast the master copy back
   if (optimizer_synchronises(precision))
@@ -258,6 +266,7 @@ OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precisi
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors) {
   OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);
+  // Bytes of the matrices' kernels count per element of the whole model.
   for (const HiddenMatrix& matrix : optimizer.matrices) {
     for (const Kernel& kernel : muon_kernels(matrix, muon_sizes(precision))) {
       traffic.bytes_per_parameter += (kernel.bytes_read + kernel.bytes_written) / elements;

@@ -1,5 +1,7 @@
-// The optimizer step: state it keeps, bytes it moves, kernels it launches, by algorithm and
-// implementation (facts 137, 138), on the device or on the host (facts 44, 59).
+// Model of the optimizer step: the state that it keeps, the bytes that it moves and the kernels
+// that it launches, by update rule and implementation (facts 137, 138), on the device or on the
+// host (facts 44, 59). Cost sources price the traffic; the memory room allocates state and
+// temporaries.
 #pragma once
 
 #include <array>
@@ -20,33 +22,38 @@ template <>
 struct EnumNames<OptimizerKind> {
   static constexpr std::array names{"sgd", "adam", "adamw", "rmsprop", "lion", "lamb", "muon"};
 };
+// Forms of torch.optim: one kernel per tensor and operation, one per operation over lists of
+// tensors, one for the whole update.
 enum class OptimizerImplementation { for_loop, foreach, fused };
 template <>
 struct EnumNames<OptimizerImplementation> {
   static constexpr std::array names{"for-loop", "foreach", "fused"};
 };
 
+// `optimizer:` of a scenario.
 struct OptimizerSpec {
   OptimizerKind name = OptimizerKind::sgd;
-  double learning_rate = 0.01;  // of real training; costs nothing, so a scenario does not say it
+  double learning_rate = 0.01;  // for real training runs; not part of a scenario
   double momentum = 0;          // of sgd and rmsprop; 0 keeps no state
   double weight_decay = 0;
   OptimizerImplementation implementation =
       OptimizerImplementation::foreach;  // PyTorch's default (fact 138)
-  // What the model says, for_model(): the matrices that muon orthogonalises, and all parameters.
+  // Filled in by for_model(): the matrices that muon orthogonalizes, and the number of all
+  // parameters.
   std::vector<HiddenMatrix> matrices{};
   double elements = 0;
 };
 
-// One pass over each parameter, fused or not: SGD without momentum and decay.
+// Whether every implementation makes one pass over the parameters: SGD without momentum and decay.
 inline bool is_one_pass(const OptimizerSpec& optimizer) {
   return optimizer.name == OptimizerKind::sgd && optimizer.momentum == 0 &&
          optimizer.weight_decay == 0;
 }
 
-// With the matrices of this model, where the rule asks for them. Without them it is AdamW's.
+// The spec with the matrices of a model, if the rule is muon. Without them muon is priced as AdamW.
 OptimizerSpec for_model(OptimizerSpec optimizer, const TrainingStep& step);
-// Of these tensors alone, which are numbered anew.
+// The spec for a subset of the trainable tensors, whose matrices are renumbered by their position
+// in `tensors`.
 OptimizerSpec of_tensors(const OptimizerSpec& optimizer, const std::vector<int>& tensors);
 
 template <class Visitor>
@@ -61,50 +68,55 @@ void describe(Visitor& v, OptimizerSpec& o) {
           "Kernels per tensor and operation, per operation over all tensors, or one.");
 }
 
-// Bytes the optimizer keeps for each parameter: momenta, and the fp32 master copy of half-precision
-// parameters. muon: the mean of the model's.
+// State bytes per parameter: momenta, and the fp32 master copy of half-precision parameters. For
+// muon the mean over the model's parameters.
 double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// ... and, during the step, for each element of a matrix that muon orthogonalises, besides what the
-// one in hand takes: muon_temporaries().
+// Bytes per element of a matrix that muon orthogonalizes: state, and temporaries during the step.
+// The temporaries of the matrix that is being updated are apart, muon_temporaries().
 struct MatrixMemory {
   double state_bytes = 0, temporary_bytes = 0;
 };
 MatrixMemory matrix_memory(Precision precision);
 MuonSizes muon_sizes(Precision precision);
 
-// Bytes of short-lived temporaries per parameter while it steps: a list of foreach Adam (fact 127)
-// and of foreach SGD with weight decay, and fp32 copies of half-precision gradients
-// for a master copy. Of what is no matrix, as the next.
+// Bytes per parameter of temporaries that live during the update: a list of foreach Adam (fact 127)
+// or of foreach SGD with weight decay, and fp32 copies of half-precision gradients for a master
+// copy. Like the next function, not for muon's matrices.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes per parameter of the tensor in hand, one tensor after the other: the for-loop form. Adam's
-// square root and quotient (seen in PyTorch 2.15, calibrate/oracle/gpu).
+// Bytes per parameter of temporaries for one tensor after the other, in the for-loop form: Adam's
+// square root and quotient (observed in PyTorch 2.15, calibrate/oracle/gpu).
 double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
+// Work of one update.
 struct OptimizerTraffic {
   double bytes_per_parameter = 0;  // read + written
   int passes = 0;                  // elementwise operations over all parameters
   int launches = 0;
   int operators = 0;  // dispatched by the host
 };
-// Includes GradScaler's unscale pass where the precision needs loss scaling (fact 22).
+// Work of an update of `elements` parameters in `tensors` tensors. Includes GradScaler's unscale
+// pass if the precision needs loss scaling (fact 22).
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors);
-// Of it, what is neither muon's: AdamW of what is no matrix, and the passes around both.
+// The work without the orthogonalization of muon's matrices: the update of all other tensors, and
+// the passes over all gradients and parameters.
 OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
                                          double elements, int tensors);
 
-// Loss scaling reads one flag back each step: the host waits for the device (fact 22).
+// Whether the host waits for the device in each step, because loss scaling reads a flag back (fact
+// 22).
 bool optimizer_synchronises(Precision precision);
 
-// Gradient clipping by global norm: one reading pass, one scaling pass. Price it with stream().
+// Bytes and launches of gradient clipping by global norm: one pass that reads, one pass that
+// scales. ComputeCosts::stream() prices them.
 double clipping_bytes(Precision precision, double elements);
 int clipping_launches(double elements, int tensors);
 
-// The same update done by the host's cores on parameters in host memory (CPU offload, a server on a
+// Seconds of an update by the host's cores on parameters in host memory (CPU offload, a server on a
 // CPU): bound by host memory bandwidth (facts 44, 73). Throws ConfigError for muon, whose products
-// are not: nothing says what the cores multiply.
+// are bound by arithmetic: the rate of the host's cores is not known.
 double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precision, double elements,
                               const HostSpec& host);
 

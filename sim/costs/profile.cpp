@@ -1,4 +1,6 @@
-// Reading and writing profiles (see profile.hpp).
+// Declares the fields of profile.yaml, from which reader, writer, schema and documentation follow
+// (core/describe.hpp), and reads profiles with checks that span several fields: ascending sizes,
+// numbers of stages, names of collectives, the end mark.
 #include "costs/profile.hpp"
 
 #include <fmt/ranges.h>
@@ -242,6 +244,7 @@ void describe(Visitor& v, Profile& p) {
 
 namespace {
 
+// Reports a list whose sizes do not ascend strictly; lookups rely on the order.
 template <class Item, class Size>
 void require_ascending(const std::vector<Item>& items, Size size, const Node& node,
                        const char* what, Diagnostics& diagnostics) {
@@ -252,6 +255,7 @@ void require_ascending(const std::vector<Item>& items, Size size, const Node& no
         node.error(fmt::format("{} must be in ascending order without repetition", what)));
 }
 
+// The value of a key, for the location of an error; the node itself if the key is absent.
 Node child(const Node& node, const char* key) {
   return node.find(key).value_or(node);
 }
@@ -298,6 +302,8 @@ void check_order(const Profile& profile, const Node& node, Diagnostics& diagnost
 
 }  // namespace
 
+// The end mark must be the last key, so that a file that was cut off is never taken for a whole
+// one.
 Profile parse_profile(const Node& node) {
   Diagnostics diagnostics;
   Profile profile = read<Profile>(node, diagnostics);
@@ -311,6 +317,8 @@ Profile parse_profile(const Node& node) {
   return profile;
 }
 
+// Optional columns of a curve are kept only if some point has them, because an empty column says
+// "not measured".
 void apply_profile(const Profile& profile, Machine& machine) {
   std::vector<CollectiveCurve> curves;
   for (const ProfileCollective& measured : profile.collectives) {
@@ -360,6 +368,7 @@ std::string profile_fields() {
 
 namespace {
 
+// The file of a path that may name a folder.
 std::string file_of_profile(const std::string& path) {
   std::error_code none;  // a name too long for the system is no folder
   const bool folder = std::filesystem::is_directory(path, none);
@@ -379,7 +388,7 @@ std::shared_ptr<const Profile> shared_profile(const std::string& path) {
   static std::filesystem::file_time_type last_time;
   static std::shared_ptr<const Profile> profile;
   const std::string file_name = file_of_profile(path);
-  std::error_code error;  // reading says what is wrong
+  std::error_code error;  // not reported: load_profile() below fails with a better message
   const std::string file = std::filesystem::weakly_canonical(file_name, error).string();
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   const auto time = std::filesystem::last_write_time(file, error);

@@ -1,10 +1,12 @@
-// A measured profile: what the calibrator writes about one device and its software, and the cost
-// source that serves it. Format: docs/profile-format.md. A layer is answered, in this order,
-//   measured      the profile has this model, input, precision and batch
-//   interpolated  the batch lies between two measured ones at most a factor 10 apart
-//   modelled      otherwise, by the cost source behind (the roofline model); at another batch of a
-//                 measured model times what the measured batches took of their modelled times; so
-//                 too the backward pass where only the forward pass was measured
+// A measured profile: the calibration's figures of one device and its software (profile.yaml,
+// docs/profile-format.md), and the cost source that serves it. The cost source answers for a layer,
+// in this order:
+//   measured      the profile has this model, input size, precision and batch
+//   interpolated  the batch lies between two measured ones that are at most a factor of 10 apart
+//   modelled      otherwise, by the fallback (the roofline model). At another batch of a measured
+// model, the modelled time is multiplied by the ratio of measured to modelled time at the
+// neighboring batches; in a model that is not measured, by the ratio of layers of its class
+// (ProfileKin). A backward pass that was not measured is modelled.
 #pragma once
 
 #include <map>
@@ -35,23 +37,25 @@ struct ProfileNoise {
   double relative_spread = 0;  // median over layers of (90th percentile - median) / median
 };
 
-// All 0, or left out: dispatch is part of the layer times, as on CPUs, where one thread does both.
+// Host seconds of dispatch. All 0, or left out: dispatch is included in the layer times, as on
+// CPUs, where one thread does both.
 struct ProfileHost {
   double operator_seconds = 0;           // dispatch of one forward operator
   double backward_operator_seconds = 0;  // of one backward operator
   double launch_seconds = 0;             // one more launch inside an operator
-  double update_operator_seconds = 0;    // of one of an update in a loop; 0 = operator_seconds
+  double update_operator_seconds = 0;  // of one operator of a for-loop update; 0 = operator_seconds
 };
 
+// Times of one layer at one batch.
 struct ProfileLayer {
   std::string name;                        // as in the model file
   double forward_seconds = 0;              // device time, medians
   std::optional<double> backward_seconds;  // absent = not measured
-  // Interquartile range over median; 0 = not noted. So for every `iqr` here.
+  // Interquartile range over median, like every `iqr` in this file; 0 = not noted.
   double forward_iqr = 0;
   double backward_iqr = 0;
-  // Largest block of memory that came and went while it was computed, as cuDNN takes one for a
-  // convolution. Absent = not measured.
+  // Bytes of the largest temporary block during the layer, e.g. cuDNN's workspace of a convolution.
+  // Absent = not measured.
   std::optional<double> forward_workspace = std::nullopt, backward_workspace = std::nullopt;
 };
 
@@ -60,21 +64,23 @@ struct ProfileMemory {
   double parameters = 0;
   double buffers = 0;  // running statistics and the like
   double optimizer_state = 0;
-  double saved_activations = 0;  // live after forward, beyond all that and the batch
+  double saved_activations = 0;  // live after forward, besides the above and the batch
   double peak = 0;               // of everything
   double reserved = 0;           // by the caching allocator; 0 on CPUs
-  double kept = 0;               // live between steps beyond all that; 0 on CPUs
+  double kept = 0;               // live between steps, besides the above; 0 on CPUs
 };
 
+// Everything measured of one model at one batch.
 struct ProfileBatch {
   std::int64_t samples = 0;
   // Standard deviation of the logarithm of the whole step from one step to the next, without drift:
   // the sigma of a lognormal jitter per step. 0 = not measured.
   double step_sigma = 0;
-  // Single steps of all ranks over the median of their neighbours, interruptions included: the
-  // distribution of the jitter itself. Empty = not measured.
+  // Single steps of all ranks, each over the median of its neighbors in time, interruptions
+  // included: samples of the jitter's distribution. Empty = not measured.
   std::vector<double> step_factors;
-  // As of ProfileHost, of this model and batch; 0 = ProfileHost's. Of its layers only.
+  // Host seconds as in ProfileHost, but of this model and batch; 0 = ProfileHost's. For layers
+  // only.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
   double update_operator_seconds = 0;
@@ -82,6 +88,7 @@ struct ProfileBatch {
   std::optional<ProfileMemory> memory;
 };
 
+// A measured model. Model, precision and input size identify it.
 struct ProfileModel {
   std::string model;
   Precision precision = Precision::fp32;
@@ -90,6 +97,7 @@ struct ProfileModel {
   std::vector<ProfileBatch> batches;  // ascending
 };
 
+// One measured optimizer update of `elements` parameters in `tensors` tensors.
 struct ProfileOptimizer {
   OptimizerKind name = OptimizerKind::sgd;
   OptimizerImplementation implementation = OptimizerImplementation::foreach;
@@ -121,7 +129,8 @@ struct ProfileCurvePoint {
   double bytes = 0;
   double seconds = 0;
   double host_seconds = 0;  // CPU time of one rank's process meanwhile; 0 = not measured
-  // While every rank computes beside it, relative to alone; 0 = not measured.
+  // Speeds of the ranks' compute and of the collective while both run, relative to running alone; 0
+  // = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
   double sender_seconds = 0;    // send_recv: after which the sender is free; 0 = not measured
@@ -138,11 +147,12 @@ struct ProfileCollective {
 struct ProfileAllocator {
   double context_bytes = 0;           // device memory used before the first tensor
   double matmul_workspace_bytes = 0;  // fact 124
-  // What libraries keep between steps, of a single rank's plain training: the median of what was kept
-  // with the models. 0 = not measured.
+  // Bytes that libraries keep between steps in plain training of a single rank; the median over the
+  // measured models. 0 = not measured.
   double kept_bytes = 0;
 };
 
+// A whole profile.yaml.
 struct Profile {
   int format = 1;
   std::string device;  // name of the device file it belongs to
@@ -160,64 +170,70 @@ struct Profile {
   bool complete = true;  // the end mark: the last line of the file
 };
 
-// `path`: a file, or a folder that holds profile.yaml. Throws ConfigError: unknown fields, batches
-// or sizes not ascending, times not positive, a file that was cut off.
+// Reads a profile. `path`: a file, or a folder that holds profile.yaml. Throws ConfigError for
+// unknown fields, batches or sizes that do not ascend, times that are not positive, and a file that
+// was cut off.
 Profile load_profile(const std::string& path);
-// The same. One of megabytes takes a second to read: the file that was read last is remembered, until
-// its size or time changes. From any thread.
+// Reads a profile through a cache of the file that was read last, which is valid until the size or
+// time of the file changes; a profile of megabytes takes a second to read. Thread-safe.
 std::shared_ptr<const Profile> shared_profile(const std::string& path);
 Profile parse_profile(const Node& node);
 std::string profile_schema();                      // JSON Schema of profile.yaml
 std::string profile_fields();                      // its fields, as a Markdown table
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
 
-// Puts what the profile says about the machine itself into it: collective curves (before the
-// machine's own, so that they win) and the allocator's facts.
+// Puts the profile's facts about the machine itself into `machine`: collective curves (before the
+// machine's own, so that they win) and the allocator's figures.
 void apply_profile(const Profile& profile, Machine& machine);
 
-// The profile's model of `step`'s name, precision and input size; null = there is none.
+// The profile's model with the name, precision and input size of the step; nullptr if there is none
+// or if TrainingStep::whole_layers is false.
 const ProfileModel* measured_model(const Profile& profile, const TrainingStep& step);
-// Whether the batch was measured, or lies between two that were and are close enough.
+// Whether the batch was measured, or lies between two measured ones that are at most a factor of 10
+// apart.
 bool answers_batch(const ProfileModel& model, std::int64_t samples);
 
 // ProfileBatch::step_sigma of `step`'s model, precision, input size and batch; 0 = not measured.
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
-// Replaces the workspaces of `step`'s convolutions by measured ones: linear in the batch between two,
-// in proportion to it beyond the nearest. What was not measured stays as it is.
+// Replaces the workspaces of the step's convolutions by measured ones: linear in the batch between
+// two measured batches, otherwise in proportion to the nearest one. Workspaces that were not
+// measured stay.
 void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 
-// The measured batches of `step`'s model that its layers are scaled by where its own batch is
-// modelled: the next smaller and the next larger one, as there are. None where it is not modelled.
+// The measured batches by which the step's layers are corrected if its own batch is modelled: the
+// next smaller and the next larger one, as far as they exist. Empty if the batch is measured or
+// interpolated.
 std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step);
 
-// What of `step` the profile was probably meant to answer and does not, and what it has for nobody:
-// sentences for the user. Nothing when it holds no layer times at all.
+// Sentences for the user about figures of the step that the profile lacks, and about figures of the
+// profile that match no layer. Empty if the profile holds no layer times at all.
 std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep& step);
 
-// What a profile says of a model that it does not have, from those it has.
+// Corrections for a model that the profile lacks, derived from the models that it has.
 struct ProfileKin {
-  struct Share {  // of its modelled time that a layer takes
+  struct Share {  // ratios of measured to modelled device seconds
     double forward = 1, backward = 1;
   };
   std::map<std::string, Share> layers;                         // by layer_class()
   double operator_seconds = 0, backward_operator_seconds = 0;  // of the host; 0 = profile.host's
 };
 
-// Layers that a model of the device is alike wrong about: of one kind, convolutions told apart by
-// whether they are pointwise, depthwise or grouped.
+// The class of layers for which the kernel model has similar errors: the kind of the layer, with
+// pointwise, depthwise and grouped convolutions as classes of their own.
 std::string layer_class(const Layer& layer);
 
-// `measured`: steps that the profile has layer times of, in the precision of `step`. Each counts as far as
-// it is alike: by the cosine between its operators and `step`'s, by kind of layer. Shares are sums over all
-// layers of a class, where there are four or more, to the power of the largest likeness among them;
-// operators cost the host what they cost in the one that is most alike.
+// Derives corrections for `step`. `measured`: steps whose layer times the profile has, in the
+// precision of `step`. Each measured step is weighted by its likeness, the cosine between the
+// numbers of operators by kind of layer. The ratio of a class is a ratio of sums over its layers,
+// if there are four or more, to the power of the largest likeness among them. Host seconds per
+// operator come from the most alike step.
 ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
                        const std::vector<TrainingStep>& measured, const TrainingStep& step);
 
-// Serves `profile`; asks `fallback` for what it does not know. `neighbours`: the step that layers
-// will be asked of, at its neighbouring batches; `kin`: of a model that the profile does not have.
-// Without them the model's times stay as they are.
+// A cost source that serves `profile` and asks `fallback` for all other work. `neighbours`: the
+// step at its neighbouring_batches(); `kin`: corrections for a model that the profile lacks.
+// Without them modelled times are not corrected.
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
                                             std::shared_ptr<const ComputeCosts> fallback,
                                             std::vector<TrainingStep> neighbours = {},

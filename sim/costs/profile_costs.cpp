@@ -1,4 +1,7 @@
-// The cost source that serves a measured profile (see profile.hpp for the order of answers).
+// The cost source that serves a measured profile in front of a model. Device seconds come from the
+// profile (measured, interpolated between batches, or modelled and corrected); host seconds come
+// from the profile's host; shares of a layer's time that a profile does not record keep the model's
+// proportions. profile.hpp has the order of answers.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,16 +11,18 @@
 namespace lockstep {
 namespace {
 
-// Between two measured points further apart than this the curve between them is anybody's guess,
-// and so is what one of them says of a batch as far away.
+// The largest ratio of sizes between two measured points for which the curve between them is
+// trusted, and the distance at which one point says nothing about a batch.
 constexpr double widest_gap = 10;
 
+// Linear interpolation; y0 if both points are one.
 double between(double x, double x0, double y0, double x1, double y1) {
   return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : y0;
 }
 
-// The two points around x, if they are no further apart than an order of magnitude. Both the same:
-// measured.
+// The two neighboring points around x if their sizes are at most widest_gap apart; twice the same
+// point if x itself was measured; nothing beyond the ends.
+// REQUIRES: the points ascend by size.
 template <class Point, class Size>
 std::optional<std::pair<const Point*, const Point*>> around(const std::vector<Point>& points,
                                                             double x, Size size) {
@@ -36,6 +41,7 @@ Provenance provenance_of(const std::pair<const Point*, const Point*>& points) {
   return points.first == points.second ? Provenance::measured : Provenance::interpolated;
 }
 
+// The layer of that name; `hint` is its likely index, which avoids a search.
 const ProfileLayer* find_layer(const ProfileBatch& batch, const std::string& name,
                                std::size_t hint) {
   if (hint < batch.layers.size() && batch.layers[hint].name == name) return &batch.layers[hint];
@@ -48,6 +54,7 @@ double samples_of(const ProfileBatch& batch) {
   return static_cast<double>(batch.samples);
 }
 
+// Operators and launches of a list of kernels.
 struct Dispatched {
   int operators = 0, launches = 0;
 };
@@ -65,6 +72,7 @@ struct Update {
   Provenance provenance{};
 };
 
+// An update interpolated by its number of elements alone.
 std::optional<Update> by_elements(std::vector<ProfileOptimizer> entries, double elements) {
   std::sort(
       entries.begin(), entries.end(),
@@ -77,8 +85,10 @@ std::optional<Update> by_elements(std::vector<ProfileOptimizer> entries, double 
                 provenance_of(*points)};
 }
 
-// The very update that was measured; else a loop over tensors takes as long as its tensors one by
-// one, all of their mean size; else by the number of parameters alone.
+// Seconds of an update, by the first of these rules that applies: the same update was measured; a
+// for-loop takes as long as its tensors one by one, all of the mean size; interpolation by the
+// number of elements alone. `flat`: measured updates of one tensor; `whole`: of all tensors of a
+// network.
 std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
                                      const std::vector<ProfileOptimizer>& whole,
                                      const OptimizerSpec& optimizer, double elements, int tensors) {
@@ -99,6 +109,7 @@ std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
   return by_elements(whole.empty() ? flat : whole, elements);
 }
 
+// Implements profile_costs(). Every answer starts from the fallback's.
 class ProfileCosts final : public ComputeCosts {
  public:
   ProfileCosts(std::shared_ptr<const Profile> profile, std::shared_ptr<const ComputeCosts> fallback,
@@ -110,7 +121,7 @@ class ProfileCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
-    if (step.layers.at(index).wide) return cost;  // measured without its casts
+    if (step.layers.at(index).wide) return cost;  // a profile lacks the casts around it
     const ProfileModel* model = measured_model(*profile_, step);
     if (model == nullptr) {
       if (const auto times = as_its_kin(cost, step, index))
@@ -129,7 +140,7 @@ class ProfileCosts final : public ComputeCosts {
 
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                        int tensors) const override {
-    std::vector<ProfileOptimizer> flat, whole;  // of one tensor, of all of a network's
+    std::vector<ProfileOptimizer> flat, whole;  // of one tensor; of all tensors of a model
     for (const ProfileOptimizer& entry : profile_->optimizers) {
       if (entry.name == optimizer.name && entry.implementation == optimizer.implementation &&
           entry.precision == precision && entry.momentum == (optimizer.momentum != 0))
@@ -140,7 +151,7 @@ class ProfileCosts final : public ComputeCosts {
     const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
     const ProfileHost& host = profile_->host;
     const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
-    // What an operator of a measured update costs has its launches in it.
+    // A measured cost per operator of an update includes its launches.
     const bool measured_so = loops && host.update_operator_seconds > 0;
     QueuedWork work = queued(measured_so ? host.update_operator_seconds : host.operator_seconds,
                              measured_so ? 0 : host.launch_seconds, traffic.operators,
@@ -180,13 +191,14 @@ class ProfileCosts final : public ComputeCosts {
   }
 
  private:
-  // Of one layer, without what a checkpointed one recomputes.
+  // Measured or corrected times of one layer, without recomputation.
   struct Times {
     double forward = 0;              // device seconds
     std::optional<double> backward;  // absent = not measured: as modelled, recomputation too
     double operator_seconds = 0, backward_operator = 0;  // host; 0 = as the profile's host
   };
 
+  // Times of a layer between two measured batches; nothing if a batch lacks the layer.
   static std::optional<Times> interpolated(
       const std::pair<const ProfileBatch*, const ProfileBatch*>& points, const TrainingStep& step,
       std::size_t index) {
@@ -207,7 +219,7 @@ class ProfileCosts final : public ComputeCosts {
         at(points.first->backward_operator_seconds, points.second->backward_operator_seconds)};
   }
 
-  // The model's time here, times the share that layers of its class took elsewhere.
+  // The modelled time times the ratio of the layer's class in other models of the profile.
   std::optional<Times> as_its_kin(const LayerCost& modelled, const TrainingStep& step,
                                   std::size_t index) const {
     if (kin_.layers.empty()) return std::nullopt;
@@ -219,14 +231,15 @@ class ProfileCosts final : public ComputeCosts {
                  kin_.operator_seconds, kin_.backward_operator_seconds};
   }
 
-  // The model's time here, times what the measured batches beside it took of their modelled times.
-  // That ratio says less the further away they are, nothing an order of magnitude away. How fast it
-  // ceases to was read off pairs of measured batches a factor of four apart (docs/profile-format.md).
+  // The modelled time times the ratio of measured to modelled time at the neighboring measured
+  // batches. The weight of a neighbor falls with its distance in batch size, to 0 at a factor of
+  // widest_gap: power = 1 - (log distance / log widest_gap)^4. The exponent comes from pairs of
+  // measured batches a factor of four apart (docs/profile-format.md).
   std::optional<Times> scaled_by_neighbours(const ProfileModel& model, const LayerCost& modelled,
                                             const TrainingStep& step, std::size_t index) const {
     const ProfileBatch* nearest = nullptr;
     double most = 0, powers = 0;
-    Busy exponents;  // of e: logarithms of what the neighbours say, weighted by their powers
+    Busy exponents;  // sums of power x log(measured / modelled) over the neighbors
     for (const TrainingStep& neighbour : neighbours_) {
       const auto batch = std::find_if(
           model.batches.begin(), model.batches.end(),
@@ -250,7 +263,7 @@ class ProfileCosts final : public ComputeCosts {
       }
     }
     if (nearest == nullptr) return std::nullopt;
-    // Between two that both know about it, their mean.
+    // If the powers of two neighbors exceed 1 together, the exponent is their weighted mean.
     const double weight = 1 / std::max(1.0, powers);
     const Busy times = busy(modelled, step.layers.at(index));
     return Times{times.forward * std::exp(weight * exponents.forward),
@@ -261,21 +274,25 @@ class ProfileCosts final : public ComputeCosts {
   struct Busy {
     double forward = 0, backward = 0;
   };
-  // Of a layer that keeps its product only casts run again: a profile does not know them.
+  // Whether backward repeats the whole forward of a layer. If a layer keeps its product, only casts
+  // are repeated, which a profile does not record.
   static bool all_runs_again(const Layer& layer) {
     return layer.checkpointed && !layer.keeps_output;
   }
+  // Device seconds of a layer without recomputation, comparable with a profile's.
   static Busy busy(const LayerCost& cost, const Layer& layer) {
     return {cost.forward.busy,
             cost.backward.busy - (all_runs_again(layer) ? cost.forward.busy : 0)};
   }
 
+  // Replaces the model's times in `cost` by the given ones, and scales the parts that a profile
+  // does not record.
   void answer(LayerCost& cost, const Layer& layer, const Times& times,
               Provenance provenance) const {
     const double modelled = cost.forward.busy + cost.backward.busy;
     const double modelled_backward = cost.backward.busy;
     const ProfileHost& host = profile_->host;
-    // What an operator of a measured pass costs the host has all its launches in it.
+    // A measured host time per operator includes all its launches.
     const auto known = [&](double measured, double otherwise) {
       return measured > 0 ? HostTimes{measured, 0} : HostTimes{otherwise, host.launch_seconds};
     };
@@ -296,7 +313,7 @@ class ProfileCosts final : public ComputeCosts {
         *part = scaled(*part, factor, 1);
       }
     }
-    // The limit of a layer is not in a profile either.
+    // A profile does not record the limits of a layer either; keep the model's proportions.
     if (modelled <= 0) return;
     const double factor = (cost.forward.busy + cost.backward.busy) / modelled;
     for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;
@@ -308,7 +325,8 @@ class ProfileCosts final : public ComputeCosts {
   static QueuedWork work(const std::vector<Kernel>& kernels, const HostTimes& host,
                          double seconds) {
     Dispatched counts = dispatched(kernels);
-    // A layer without kernels, a view, takes a little time of a CPU all the same.
+    // A layer without kernels (a view) can have a small measured time on a CPU; it counts as one
+    // launch.
     if (seconds > 0) counts.launches = std::max(counts.launches, 1);
     return queued(host.each_operator, host.further_launch, counts.operators, counts.launches,
                   seconds);

@@ -1,4 +1,7 @@
-// What a profile does not say of a step, in sentences (see profile.hpp).
+// Sentences for the user about the difference between a profile and a step: a model, precision,
+// input size, batch or layer that the profile lacks, or figures for layers that the model does not
+// have. The checks go from coarse to fine and stop at the first level that does not match, since
+// all finer ones would follow from it.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -11,10 +14,12 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+// Adds a name once; keeps the order.
 void note(Names& names, std::string name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
 }
 
+// "a, b, c, d, e and 3 more".
 std::string listed(const Names& names) {
   constexpr std::size_t most = 5;
   const auto shown = static_cast<std::ptrdiff_t>(std::min(names.size(), most));
@@ -28,7 +33,7 @@ std::string none(const std::string& subject, const Names& others) {
                      listed(others));
 }
 
-// Layers of one batch that only the model or only the profile has.
+// Adds sentences about layers of one batch that only the model or only the profile has.
 void compare_layers(const ProfileBatch& batch, const TrainingStep& step, Names& gaps) {
   std::set<std::string> measured, known;
   for (const ProfileLayer& layer : batch.layers) measured.insert(layer.name);
@@ -76,7 +81,7 @@ std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep
   for (const ProfileBatch& batch : model->batches) {
     const std::size_t before = gaps.size();
     compare_layers(batch, step, gaps);
-    if (gaps.size() > before) break;  // the others will be like it
+    if (gaps.size() > before) break;  // other batches have the same gaps
   }
   return gaps;
 }

@@ -1,4 +1,6 @@
-// What a profile says of models that it does not have (see profile.hpp).
+// Transfers measurements to a model that was not measured: for each class of layers, the ratio of
+// measured to modelled seconds over all measured models, weighted by the likeness of the models.
+// The idea is that the kernel model errs alike for layers of one class on one device.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,9 +10,10 @@
 namespace lockstep {
 namespace {
 
-// Of fewer layers than these, one odd shape decides.
+// Classes with fewer measured layers are ignored, because a single odd shape would decide.
 constexpr int fewest_layers = 4;
 
+// Sums over the measured layers of one class, weighted by likeness.
 struct Sums {
   int layers = 0;
   double most_alike = 0;                               // of the models they are from
@@ -25,11 +28,12 @@ const ProfileBatch* batch_of(const ProfileModel* model, std::int64_t samples) {
   return found == model->batches.end() ? nullptr : &*found;
 }
 
+// The ratio of measured to modelled time, drawn toward 1 for models that are less alike.
 double share(double measured, double modelled, double power) {
   return measured > 0 && modelled > 0 ? std::pow(measured / modelled, power) : 1;
 }
 
-// Framework operators of a step, by kind of layer.
+// Number of framework operators of a step's forward, by kind of layer: the coordinates of likeness.
 std::map<std::string, double> mix_of(const TrainingStep& step) {
   std::map<std::string, double> mix;
   for (const Layer& layer : step.layers) {
@@ -38,7 +42,7 @@ std::map<std::string, double> mix_of(const TrainingStep& step) {
   return mix;
 }
 
-// Cosine of the angle between two mixes.
+// Cosine of the angle between two mixes: 1 for the same proportions, 0 for no kind in common.
 double likeness(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
   const auto product = [](const auto& x, const auto& y) {
     double sum = 0;
@@ -86,7 +90,7 @@ ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
       of_class.modelled_forward += alike * cost.forward.busy;
       of_class.modelled_backward += alike * cost.backward.busy;
     }
-    // The host works as long on an operator as in the model that is made of the same ones most.
+    // Host seconds per operator come from the measured model that is most alike.
     if (batch->operator_seconds > 0 && alike > most_alike + 1e-9) {
       most_alike = alike;
       kin.operator_seconds = batch->operator_seconds;

@@ -1,4 +1,5 @@
-// Adds up the kernels of a layer behind the host's dispatch.
+// Adds up the kernels of a layer behind the host's dispatch, by append() of costs/cost.hpp. On a
+// CPU one thread dispatches and computes, so both times are device time.
 #include "costs/roofline_costs.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 namespace lockstep {
 namespace {
 
+// The device with the attention speed of the framework's version of FlashAttention.
 Device with_framework(Device device, const Framework& framework, const KernelLaw& law) {
   if (framework.flash_attention < 2) device.efficiency.attention *= law.flash_attention_1;
   if (framework.flash_attention > 2 && device.compute_capability >= 90) {
@@ -59,8 +61,8 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   const Layer& layer = step.layers.at(index);
   LayerCost cost;
   const int bytes = activation_bytes(step.precision);
-  // Recomputation runs the module's Python again, so it dispatches at the forward rate; a compiled graph
-  // calls kernels as autograd's C++ does.
+  // Recomputation runs the module's Python code, so it dispatches at the forward rate. A compiled
+  // graph calls kernels as autograd's C++ code does, at the backward rate.
   const double forward_operator =
       layer.compiled ? rates_.backward_operator : rates_.forward_operator;
   cost.forward = run(layer.forward, bytes, forward_operator, cost);
@@ -76,6 +78,7 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   return cost;
 }
 
+// Elementwise passes by their traffic; Muon's matrices by their kernels, before them.
 QueuedWork RooflineCosts::optimizer(const OptimizerSpec& optimizer, Precision precision,
                                     double elements, int tensors) const {
   const OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);

@@ -1,5 +1,6 @@
-// ComputeCosts from the kernel model: every kernel of a layer priced on the machine's device and
-// queued behind the host thread that dispatches it.
+// ComputeCosts from the kernel model: every kernel of a layer is priced on the machine's device and
+// queued behind the host thread that dispatches it. It answers for any model and device, so it is
+// the base under measured profiles.
 #pragma once
 
 #include "costs/compute.hpp"
@@ -9,6 +10,7 @@
 
 namespace lockstep {
 
+// Costs of one machine with one framework. Keeps copies, so machine and framework may die.
 class RooflineCosts final : public ComputeCosts {
  public:
   explicit RooflineCosts(const Machine& machine, const Framework& framework = {},
@@ -20,10 +22,13 @@ class RooflineCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override;
 
  private:
-  // Adds what limits the kernels to `cost`.
+  // The work of the kernels in order. Adds their limits (arithmetic, streaming) and their parts of
+  // backward to `cost`.
   QueuedWork run(const std::vector<Kernel>& kernels, int element_bytes, double operator_seconds,
                  LayerCost& cost) const;
+  // The updates of Muon's matrices.
   QueuedWork orthogonalised(const std::vector<HiddenMatrix>& matrices, Precision precision) const;
+  // Queued work; on a CPU, host and device times add up.
   QueuedWork dispatched(double operator_seconds, int operators, int launches,
                         double device_seconds) const;
 

@@ -1,5 +1,5 @@
-// A cost source made of the answers of others: an anchor's factors, a what-if question's change of the
-// machine, other devices beside the job's own.
+// A cost source that combines the answers of other sources by a rule. Anchors (factors from a
+// measured step), questions about a changed machine, and jobs with several kinds of devices use it.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,13 @@
 
 namespace lockstep {
 
+// Asks every source and applies the rule to the answers. Fields of a layer that are no durations
+// come from the first source.
 class TransformedCosts final : public ComputeCosts {
  public:
   using Sources = std::vector<std::shared_ptr<const ComputeCosts>>;
-  // Both get what each source answers, in order. `work`: of one piece of work. `seconds`: of the device
-  // seconds by which explanations and interference tell layers apart.
+  // Both functions get the sources' answers in order. `work` combines pieces of work; `seconds`
+  // combines the device seconds that explanations and interference use.
   struct Rule {
     std::function<QueuedWork(const std::vector<QueuedWork>&)> work;
     std::function<double(const std::vector<double>&)> seconds;
@@ -48,7 +50,7 @@ class TransformedCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return combined([&](const auto& s) { return s.stream(bytes, launches); });
   }
-  // Measured work stays where an answer is made of several.
+  // Hooks are measured, not modelled: with several sources the first one's answer stands.
   std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
     std::vector<QueuedWork> stages = sources_.front()->hook_stages(settings, bytes);
     if (sources_.size() > 1) return stages;

@@ -1,4 +1,6 @@
-// Matches the n-th send with the n-th receive.
+// Matches the n-th send with the n-th receive. A message is a transfer of a communicator whose
+// groups are single lanes. The message starts when the sender is ready and the event `posted`,
+// which the receiver's compute stream completes, has happened.
 #include "engine/channel.hpp"
 
 #include <algorithm>

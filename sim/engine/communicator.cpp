@@ -1,4 +1,7 @@
-// Computes collectives in order, and carries collectives that share links with others.
+// Computes the collectives of a communicator in order. A collective starts when the last lane of
+// the group is ready and the collective before has ended. The end is start + latency + bytes / lone
+// rate, or the moment at which the executor's network has carried the transfer, if others may share
+// its links.
 #include "engine/communicator.hpp"
 
 #include <algorithm>
@@ -43,8 +46,9 @@ Event Communicator::start(const TransferSpec& spec, const HostClock& host, const
   return Event(done);
 }
 
-// The end of a transfer is known in advance if it shares its links with no other and keeps its
-// speed beside compute. No simulated time has to pass to find it. Another one goes to serve().
+// Takes collectives off the queue. The end of a transfer is known in advance if it shares its links
+// with no other and keeps its speed beside compute; no simulated time has to pass to find it. Other
+// transfers wait for serve(), one at a time.
 void Communicator::advance() {
   if (advancing_) return;
   advancing_ = true;
@@ -87,8 +91,9 @@ void Communicator::close() {
   bell_.ring();
 }
 
-// When each lane is ready: its host has issued the collective, and the work before it is over. A
-// collective of another communicator before it is kept apart: divide() asks there for the cause.
+// Sets when each lane is ready: its host has issued the collective, and the work before it is over.
+// If the work before it is a collective of another communicator, only the host's part is set here,
+// and divide() asks that communicator for the cause of the wait.
 void Communicator::find_ready(Operation& operation) const {
   Lanes& ready = operation.done->ready;
   const HostClock& host = operation.host;
@@ -117,7 +122,7 @@ void Communicator::find_ready(Operation& operation) const {
   }
 }
 
-// When every group starts: its last lane is available, and its collective before is over.
+// Sets when every group starts: its last lane is available, and its collective before is over.
 void Communicator::find_start(Operation& operation) {
   Event::State& done = *operation.done;
   find_ready(operation);
@@ -131,7 +136,7 @@ void Communicator::find_start(Operation& operation) {
       window.start = std::max(window.start, available(done, lane));
     }
   }
-  // The one before is kept: forget() spares the last.
+  // The window of the collective before exists: forget() spares the last one.
   for (std::size_t g = 0; g < now.size() && done.serial > 0; ++g) {
     now[g].start = std::max(now[g].start, windows_.at(done.serial - 1, g).end);
   }
@@ -141,7 +146,8 @@ void Communicator::find_start(Operation& operation) {
   interference_.change();
 }
 
-// Sets the end of every group's transfer, once the end of the last one is known.
+// Sets the end of every group's transfer, once the end of the last one is known. All groups take
+// the same seconds.
 void Communicator::finish(Operation& operation) {
   Event::State& done = *operation.done;
   const std::span<Window> now = windows_.of(done.serial);
@@ -163,6 +169,7 @@ void Communicator::finish(Operation& operation) {
   done.complete();
 }
 
+// Carries a transfer through the network and appends the time that it loses to compute.
 Program Communicator::carry(Operation& operation) {
   Executor& executor = network_.executor();
   const double start = windows_.at(operation.done->serial, operation.last).start;
@@ -175,22 +182,24 @@ Program Communicator::carry(Operation& operation) {
   }
 }
 
-// A transfer whose threads share a core with compute falls behind while compute runs. The lost time
-// is appended; during the appended time the transfer may lose more, which is appended again, until
-// nothing is lost. The result is exact in the limit, and the transfer fills the time until its end,
-// whatever compute does meanwhile. The links are charged for all of it in the first part.
+// Seconds that a transfer has lost since the last call, because its threads share cores with
+// compute (`speed_beside_compute` < 1). The lost time is appended to the transfer; during the
+// appended time the transfer may lose more, which is appended again, until nothing is lost. The
+// result is exact in the limit, and the transfer fills the time until its end. Links are charged
+// for all bytes in the first part.
 double Communicator::fallen_behind(Operation& operation, double now) const {
   const double speed = operation.spec.speed_beside_compute;
   if (speed >= 1) return 0;
   const double before = std::exchange(operation.computed, interference_.computed_until(now));
   const double missed = (1 - speed) * (operation.computed - before);
-  // Sleeps shorter than the clock's precision would go on for ever.
+  // Sleeps shorter than the clock's precision would never end.
   const double negligible =
       std::max(1e-12 * (operation.end - windows_.at(operation.done->serial, operation.last).start),
                2 * clock_precision);
   return missed > negligible ? missed : 0;
 }
 
+// Lanes with the same windows are divided several at a time (gap.cpp); all others lane by lane.
 Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
                          std::span<double> positions, LaneSteps& steps) const {
   Gap sum;
@@ -198,9 +207,10 @@ Gap Communicator::divide(const Event::State& state, std::span<const double> rank
   std::size_t lane = 0;
   if (windows_.together() && !receiver_) {
     const double earliest = range_of(positions).smallest;
-    std::size_t first = state.serial;  // of those that any lane may have stood still for
+    // The first collective for which a lane may have stood still.
+    std::size_t first = state.serial;
     while (first > windows_.first() && windows_.at(first - 1, 0).end > earliest) --first;
-    bool alone = true;  // none came after a collective of another communicator
+    bool alone = true;  // no collective follows one of another communicator
     for (std::size_t serial = first; serial <= state.serial && alone; ++serial) {
       alone = windows_.collective(serial).state->before == nullptr;
     }
@@ -237,6 +247,7 @@ void Communicator::forget_some(double time) {
   forgets_at_ = std::max<std::size_t>(64, 2 * (windows_.count() - windows_.first()));
 }
 
+// Reports a finished collective to the observer, for the watched lanes.
 void Communicator::tell(const Operation& operation) const {
   const TransferSpec& spec = operation.spec;
   const Event::State& done = *operation.done;

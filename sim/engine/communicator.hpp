@@ -18,8 +18,15 @@
 
 namespace lockstep {
 
+// See RankGroup for the meaning. A collective goes through these states:
+//   queued     start() was called; some event before it is not known yet
+//   computed   its start is known, and its end follows from its lone time (advance())
+//   carried    its start is known, and it runs through the network in simulated time (serve())
+//   finished   its windows are complete, and its end is known to all that wait (finish())
 class Communicator final : public Waker {
  public:
+  // `groups`: a partition of the lanes; empty = one group. `carried` is the rank group's own ledger
+  // of link traffic. `interference` gets the windows of the collectives.
   Communicator(std::string name, double AxisSeconds::*axis, int lanes,
                const std::vector<std::vector<int>>& groups, Interference& interference,
                Network& network, Links& carried, Watch* watch);
@@ -27,13 +34,15 @@ class Communicator final : public Waker {
   const std::string& name() const { return name_; }
   double AxisSeconds::*axis() const { return axis_; }
   const CollectiveWindows& windows() const { return windows_; }
-  // Ready per lane when its host has issued the collective and both events have happened.
+  // Queues a collective. A lane is ready when its host has issued the collective and both events
+  // have happened. The end completes `done`, or a new event if `done` is null.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
               const Event& issued = {}, std::shared_ptr<Event::State> done = nullptr);
   // Declares that the communicator carries messages to another rank group, lane by lane: time
   // before a message starts is bubble, and its window is kept until both groups are past it.
   void sends_to(const class ComputeStream& receiver) { receiver_ = &receiver; }
-  // Its program; returns when the world closes and the queue is empty.
+  // The communicator's program, which carries transfers. Returns when the world closes and the
+  // queue is empty.
   Program serve();
   void close();
   void wake() override { advance(); }
@@ -43,25 +52,28 @@ class Communicator final : public Waker {
   // over ranks.
   Gap divide(const Event::State& state, std::span<const double> ranks, std::span<double> positions,
              LaneSteps& steps) const;
-  // The same for one lane, piece by piece, in order: `tell`(WaitCause, start, end).
+  // Divides one lane's gap, which begins at `from`, and calls tell(WaitCause, start, end) for each
+  // piece, in the order of time.
   template <class Tell>
   void idle_before(const Event::State& state, std::size_t lane, double from, Tell&& tell) const;
   // Drops windows that ended before `time` in every group. No later call to divide() may pass a
   // position before `time`.
   void forget(double time);
-  // Calls forget() only if the number of windows has doubled since the last time it did.
+  // Calls forget() only if the number of windows has doubled since the last forget().
   void forget_some(double time);
 
  private:
+  // A collective from start() to finish().
   struct Operation {
     TransferSpec spec;
     HostClock host;
-    Event after, issued;
+    Event after, issued;  // both must have happened
     std::shared_ptr<Event::State> done;
-    Observer::Number launch = 0;  // the host's
-    std::size_t last = 0;         // the group that starts last
-    double end = 0;               // of that group's
-    double computed = 0;          // by the compute stream until the transfer last caught up with it
+    Observer::Number launch = 0;  // the observer's number of the host's launch
+    std::size_t last = 0;         // number of the group that starts last
+    double end = 0;               // end of that group's transfer
+    // Seconds of compute until the transfer last caught up (fallen_behind()).
+    double computed = 0;
   };
   static bool ready(const Operation& operation) {
     return operation.after.known() && operation.issued.known();
@@ -87,14 +99,16 @@ class Communicator final : public Waker {
   std::deque<Operation, FrameAllocator<Operation>> queue_;
   std::optional<Operation> carried_;  // the operation that serve() works on
   CollectiveWindows windows_;
-  std::size_t forgets_at_ = 64;  // so many windows kept
+  std::size_t forgets_at_ = 64;  // number of windows at which forget_some() works
   bool advancing_ = false;
   Bell bell_;
   bool closing_ = false;
+  // The other rank group's stream if this communicator carries messages (sends_to()); else null.
   const class ComputeStream* receiver_ = nullptr;
 };
 
-// The time at which the lane may take part: it is ready, and the previous collective is over.
+// The time at which the lane may take part: the lane is ready, and the collective of another
+// communicator that it follows is over.
 inline double Communicator::available(const Event::State& state, std::size_t lane) {
   const double ready = state.ready[lane];
   return state.before ? std::max(ready, state.before->at(lane)) : ready;
@@ -107,12 +121,15 @@ inline const Event::State* Communicator::collective_before(const Event::State& s
   return before && before->communicator != state.communicator ? before : nullptr;
 }
 
-// The idle time before each collective is divided in this order: the collective that it follows, by
-// its own causes; the own host; the other ranks.
+// Walks through the group's windows from the first that ends after `from` to the awaited one. The
+// idle time before a window is divided in this order: the collective that it follows, by its own
+// causes; the lane's own host; the other ranks. Inside of a window the lane waits for
+// communication.
 template <class Tell>
 void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
                                Tell&& tell) const {
-  if (windows_.forgotten(state.serial)) return;  // over before any lane's position
+  // Forgotten windows were over before any lane's position.
+  if (windows_.forgotten(state.serial)) return;
   const std::size_t group = windows_.group_of(lane);
   std::size_t serial = state.serial;
   while (serial > windows_.first() && windows_.at(serial - 1, group).end > from) --serial;

@@ -24,7 +24,8 @@ class Waker {
   ~Waker() = default;
 };
 
-// Host clocks of all lanes; they differ only after a host_wait().
+// Host clocks of all lanes. Clocks differ between lanes only after a host_wait() or a repeat(), so
+// all lanes share `offset`, and a copy costs little.
 struct HostClock {
   std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane
   double latest_base = 0;
@@ -33,6 +34,7 @@ struct HostClock {
   double latest() const { return latest_base + offset; }
 };
 
+// A clock that shows these times, one per lane.
 inline HostClock host_clock(std::vector<double> lanes) {
   HostClock clock;
   clock.latest_base = *std::max_element(lanes.begin(), lanes.end());
@@ -40,24 +42,30 @@ inline HostClock host_clock(std::vector<double> lanes) {
   return clock;
 }
 
+// A time per lane, with memory from the free lists of engine/frames.hpp.
 using Lanes = std::vector<double, FrameAllocator<double>>;
 
+// Times of an event, and the work behind it. The engine sets the times once and then calls
+// complete(). `lanes` is empty where all lanes have the same time.
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;
   double common = 0;  // the time in every lane, unless `lanes` gives it per lane
   Lanes lanes;
   // Ends of collectives: the communicator that carried it, its number there, and when each lane was
-  // ready for it; the host's part alone where there is a `before`.
+  // ready for it. With a `before`, `ready` holds the host's part alone.
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
   Lanes ready;
-  // The collective, or the work of a side stream behind a collective, that this one came after.
+  // The collective, or the work of a side stream behind a collective, that this event's work
+  // followed. The cause of a wait is asked along this chain; chains are cut after a few links.
   std::shared_ptr<const State> before;
-  int depth = 0;             // of the chain of `before`; such chains are cut after a few
+  int depth = 0;             // length of the chain of `before`
   std::uint64_t number = 0;  // an observer's number of the work that ends here
+  // Objects to wake when the event becomes known.
   std::vector<Waker*, FrameAllocator<Waker*>> waiting;
 
+  // Sets `before`, unless the chain behind `other` is long already or holds no collective.
   void comes_after(const std::shared_ptr<State>& other) {
     constexpr int deepest = 4;
     if (!other || (!other->communicator && !other->before) || other->depth == deepest) return;
@@ -65,6 +73,7 @@ struct Event::State {
     depth = other->depth + 1;
   }
   double at(std::size_t lane) const { return lanes.empty() ? common : lanes[lane]; }
+  // Makes the event known and wakes all that wait for it. Times must be set before.
   void complete() {
     assert(!known);
     known = true;
@@ -72,6 +81,7 @@ struct Event::State {
   }
 };
 
+// Allocates a state from the free lists; most messages need one.
 template <typename... Given>
 std::shared_ptr<Event::State> make_event_state(Given&&... given) {
   return std::allocate_shared<Event::State>(FrameAllocator<Event::State>(),

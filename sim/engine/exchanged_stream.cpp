@@ -1,5 +1,6 @@
-// Exchanged work on the compute stream: all lanes of a group go at the pace of the slowest, from
-// one exchange to the next.
+// Exchanged work (engine/exchanged_work.hpp) on the compute stream: all lanes of a group go at the
+// pace of the slowest, from one exchange to the next. A lane's time through the work is a sum over
+// beats, so it is computed once per distinct slow-down factor and kept for the next micro-batch.
 #include <algorithm>
 #include <map>
 
@@ -9,11 +10,15 @@ namespace lockstep {
 
 namespace {
 
-// Seconds of work that an exchange runs beside from the start, and slows down while it runs.
+// Seconds of work that begins with an exchange and is slowed down by `slowness` while the exchange
+// runs. Either the work ends first (work * slowness <= exchange), or it has done exchange /
+// slowness of its seconds when the exchange ends, and the rest runs at full speed.
 double slowed(double work, double exchange, double slowness) {
   return work * slowness <= exchange ? work * slowness : exchange + work - exchange / slowness;
 }
 
+// The progress of a lane whose group has only equal lanes. A beat takes
+//   work + max(exchange, slowed beside)
 Passage passage(const ExchangedWork& work, const std::vector<double>& exchange_seconds,
                 const std::vector<double>& slowness, double factor) {
   Passage sum;
@@ -31,7 +36,8 @@ Passage passage(const ExchangedWork& work, const std::vector<double>& exchange_s
 
 }  // namespace
 
-// A micro-batch repeats the work of the one before.
+// The passages for an item. The result is kept for the next item with the same lanes and exchanges,
+// because a micro-batch repeats the work of the micro-batch before.
 const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   const ExchangedWork& work = *item.exchanged;
   Passages& known = passages_[&work];
@@ -45,12 +51,14 @@ const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   for (const ExchangedWork::Beat& beat : work.beats) {
     slowness.push_back(beat.beside.busy > 0 ? interference_.beside(item.phase, *beat.exchange) : 1);
   }
+  // The slowest lane's factor by group; all lanes of the group take as long as that lane.
   std::vector<double> pace(item.groups->groups(), 0.0);
   for (std::size_t lane = 0; lane < factors.size(); ++lane) {
     double& slowest = pace[item.groups->group_of(lane)];
     slowest = std::max(slowest, factors[lane]);
   }
-  std::map<double, Passage> alone;  // by factor: few differ where nothing is drawn
+  // By factor; few factors differ where nothing is drawn at random.
+  std::map<double, Passage> alone;
   const auto of = [&](double factor) -> const Passage& {
     const auto [found, is_new] = alone.try_emplace(factor);
     if (is_new) found->second = passage(work, item.exchange_seconds, slowness, factor);
@@ -64,6 +72,7 @@ const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   return known.lanes;
 }
 
+// Moves each lane by its passage, or to the end of the host's chain if that is later.
 void ComputeStream::compute_exchanged(const Item& item) {
   const std::vector<Passage>& passages = passages_of(item);
   for (std::size_t lane = 0; lane < passages.size(); ++lane) {

@@ -1,6 +1,6 @@
-// Layers and the exchanges between them as one piece of work. Use it if only these exchanges join
-// the lanes: RankGroup::compute() then handles all of them in sums, with the results of a sequence
-// of compute(), start() and wait().
+// Layers and the exchanges between them (tensor parallelism) as one piece of work. Use it if these
+// exchanges are the only link between the lanes: RankGroup::compute() then computes the whole piece
+// in sums, with the same result as a sequence of compute(), start() and wait().
 #pragma once
 
 #include <vector>
@@ -11,7 +11,9 @@
 namespace lockstep {
 
 // Alternating pieces of layers and exchanges of one communicator. The compute stream waits for
-// every exchange before the next piece; `beside` is computed while the exchange runs.
+// every exchange before the next piece; `beside` is computed while the exchange runs:
+//   compute   | work | beside |  | work | beside       |
+//   exchange         | exchange  |      | exchange  |
 struct ExchangedWork {
   struct Beat {
     QueuedWork work;                         // before the exchange
@@ -19,8 +21,11 @@ struct ExchangedWork {
     QueuedWork beside;
   };
   std::vector<Beat> beats;
-  QueuedWork issued;  // all work as the host issues it: exchanges are busy for their lone time
-  std::vector<std::pair<const TransferSpec*, int>> transfers;  // and how often each happens
+  // All work as the host issues it. An exchange counts as busy for its lone time, or for the work
+  // beside it if that takes longer.
+  QueuedWork issued;
+  // The exchanges by kind, and how often each happens, for the traffic of links.
+  std::vector<std::pair<const TransferSpec*, int>> transfers;
 };
 
 }  // namespace lockstep

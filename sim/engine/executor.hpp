@@ -1,12 +1,14 @@
 // The interface between programs and executors: simulated time, waiting, and flows over shared
-// links. Two executors run the same text and give the same times:
-//   SimGrid   each program is an actor; an await blocks it (await_ready() does, and says "ready", so
-//             that the coroutine never suspends). The reference.
-//   the loop  an await suspends the coroutine, a heap of moments resumes it; flows share links in a
-//             fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
+// links. The engine's own programs, the parameter server and pairwise gossip await its awaitables;
+// the other strategies use RankGroup only. Two executors run the same text and give the same times:
+//   SimGrid   Each program is an actor. An await blocks the actor in await_ready(), which then says
+//             "ready", so that the coroutine never suspends. The reference.
+//   the loop  An await suspends the coroutine, and a heap of moments resumes it. Flows share links
+//             in a fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
 // One program runs at a time, until it waits. Programs that can go on take turns in the order in
 // which they were woken. Programs whose time comes at the same moment (to clock_precision) take
-// turns in the order in which they began to wait, flows last.
+// turns in the order in which they began to wait, flows last. Times are seconds since the start of
+// the simulation.
 #pragma once
 
 #include <coroutine>
@@ -27,19 +29,23 @@ using RouteId = int;
 
 // The links that a flow crosses.
 struct Route {
-  std::vector<LinkId> links;  // one that is listed k times carries k times the bytes
-  double cap = never;         // bytes/s that each flow reaches at most
+  // A link that is listed k times carries k times the bytes.
+  std::vector<LinkId> links;
+  double cap = never;  // bytes/s that each flow reaches at most
+  // An order for maps, without a meaning.
   bool operator<(const Route& other) const {
     return links != other.links ? links < other.links : cap < other.cap;
   }
 };
 
+// Simulated time and the programs that live in it. Create one with make_executor(), start programs,
+// then call run(). Not safe for several threads.
 class Executor {
  public:
   // A started program; each executor derives its own type.
   struct Fiber {};
 
-  // Awaited: the running program waits for a moment, or until it is woken.
+  // Awaited: the running program waits until the moment `until`, or until another program wakes it.
   class Wait {
    public:
     Wait(Executor& executor, double until) : executor_(executor), until_(until) {}
@@ -52,8 +58,8 @@ class Executor {
     double until_;
   };
 
-  // Awaited: `weight` equal flows of `bytes` each go over the route, side by side; the program goes
-  // on when they have arrived.
+  // Awaited: `weight` equal flows of `bytes` each go over the route, side by side. The program
+  // continues when the flows have arrived. 0 bytes take no time.
   class Carry {
    public:
     Carry(Executor& executor, RouteId route, double bytes, int weight)
@@ -71,6 +77,8 @@ class Executor {
     int weight_;
   };
 
+  // A link's traffic up to now: bytes that crossed it, and seconds in which it carried at least one
+  // flow.
   struct Traffic {
     double bytes = 0;
     double busy_seconds = 0;
@@ -79,68 +87,83 @@ class Executor {
   virtual ~Executor() = default;
 
   double now() const { return now_; }
-  // The program begins at `at`, or at once if `at` has passed.
+  // Starts a program, which begins at `at`, or at once if `at` has passed. `name` is for messages.
+  // The executor owns the program until the program returns or is canceled.
   virtual ProgramId start(std::string_view name, Program program, double at = 0) = 0;
-  // Ends a program that waits, and removes it from whatever it waits for. Does nothing if the
-  // program is over.
+  // Ends a program that waits, and removes it from the list or link at which it waits. Does nothing
+  // if the program is over. Throws std::logic_error if the program cancels itself.
   virtual void cancel(ProgramId program) = 0;
-  // Runs until all programs are over. An exception of a program leaves run(). Programs that can
-  // never go on throw std::logic_error.
+  // Runs until all programs are over. An exception of a program leaves run(). Throws
+  // std::logic_error if programs are left that wait for each other.
   virtual void run() = 0;
-  // Ends the run when the running program waits next or returns; all others are cancelled.
+  // Ends the run when the running program waits next or returns; all others are canceled.
   virtual void stop() = 0;
 
+  // Links and routes. Links are numbered 0, 1, ...; equal routes have the same id.
+  // REQUIRES: links are added before run().
   virtual LinkId add_link(double bytes_per_second) = 0;
+  // Changes a link's capacity at once, also for flows under way.
   virtual void set_capacity(LinkId link, double bytes_per_second) = 0;
   virtual RouteId add_route(const Route& route) = 0;
   // Bytes that crossed a link so far, and seconds in which it carried any.
   virtual Traffic traffic(LinkId link) = 0;
 
+  // The awaitables of a program: co_await executor.sleep_for(1e-3).
   Wait sleep_until(double time) { return {*this, time}; }
   Wait sleep_for(double seconds) { return {*this, now() + seconds}; }
   Carry carry(RouteId route, double bytes, int weight = 1) { return {*this, route, bytes, weight}; }
 
-  // --- for awaitables: the running program waits. Programs that can block have waited when waited()
-  // returns, and it says so; of others suspend() gets the coroutine.
+  // --- for awaitables: the running program waits
+  // In an executor whose programs block (SimGrid), waited() returns true after the wait. In the
+  // other executor it returns false at once, and suspend() gets the coroutine.
   Fiber& running() { return *running_; }
   bool waited(double until) {
     if (blocks_) block(until);
     return blocks_;
   }
   virtual void suspend(std::coroutine_handle<> here, double until) = 0;
-  virtual void wake(Fiber& fiber) = 0;  // nothing if it has been woken already
+  virtual void wake(Fiber& fiber) = 0;  // no effect if it has been woken already
 
  protected:
   explicit Executor(bool programs_block) : blocks_(programs_block) {}
+  // Blocks the running program until the moment, or until it is woken.
   virtual void block(double) {}
   // Like waited(), for a flow. Also true for a route without links and cap, which takes no time.
   virtual bool carried(RouteId route, double bytes, int weight) = 0;
   virtual void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
                                int weight) = 0;
 
-  double now_ = 0;            // when the running program's turn began: each executor keeps it
-  Fiber* running_ = nullptr;  // the program that has the turn
+  // The moment at which the running program's turn began; each executor keeps it.
+  double now_ = 0;
+  // The program that has the turn.
+  Fiber* running_ = nullptr;
 
  private:
+  // Whether an await blocks (SimGrid) or suspends the coroutine (the loop).
   const bool blocks_;
 };
 
+// The two executors.
+// REQUIRES: make_simgrid() is called at most once per process, because SimGrid cannot start twice.
 std::unique_ptr<Executor> make_loop();
-// May be called once per process: SimGrid cannot start twice.
 std::unique_ptr<Executor> make_simgrid();
-// automatic = the loop.
+// The executor for a choice; `automatic` is the loop here. A strategy chooses between the two by
+// choose_engine() (strategies/common/run_steps.hpp) before it makes a world.
 inline std::unique_ptr<Executor> make_executor(Engine engine) {
   return engine == Engine::simgrid ? make_simgrid() : make_loop();
 }
 
-// Programs wait at a bell until another program rings it. A ring is lost if no program waits, so
-// wait in a loop over the condition.
+// Programs wait at a bell until another program rings it. A ring wakes all programs that wait at
+// that moment, and is lost if no program waits, so a program waits in a loop over its condition:
+//   while (!done) co_await bell.rung();
 class Bell {
  public:
   explicit Bell(Executor& executor) : executor_(executor) {}
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
+  // Awaited: the wait of one program at a bell, with a time limit. A program that is canceled
+  // leaves the bell's list by the destructor.
   class Ring {
    public:
     Ring(Bell& bell, double until) : bell_(bell), until_(until) {}
@@ -156,18 +179,20 @@ class Bell {
       return bell_.executor_.waited(until_);
     }
     void await_suspend(std::coroutine_handle<> here) { bell_.executor_.suspend(here, until_); }
-    bool await_resume() const { return rung_; }  // false: the time was over before
+    bool await_resume() const { return rung_; }  // false: the time was over before a ring
 
    private:
     friend Bell;
     Bell& bell_;
     double until_;
     Executor::Fiber* fiber_ = nullptr;
-    Ring *before_ = nullptr, *after_ = nullptr;  // in Bell's list; each waits once
+    Ring *before_ = nullptr, *after_ = nullptr;  // neighbors in the bell's list
     bool waits_ = false, rung_ = false;
   };
 
+  // Waits for the next ring, at most until the moment `until`; the result says whether a ring came.
   Ring rung(double until = never) { return {*this, until}; }
+  // Wakes all programs that wait, in the order in which they began to wait.
   void ring() {
     while (first_) {
       first_->rung_ = true;
@@ -189,10 +214,14 @@ class Bell {
     (ring.after_ ? ring.after_->before_ : last_) = ring.before_;
   }
   Executor& executor_;
-  Ring *first_ = nullptr, *last_ = nullptr;  // of those that wait; each lies in its program's frame
+  // Doubly linked list of the waiting programs' Rings, each of which lies in its program's frame:
+  // no allocation per wait.
+  Ring *first_ = nullptr, *last_ = nullptr;
 };
 
-// A queue of items from some programs to one program.
+// A queue of items from some programs to one program, which takes them in turn:
+//   const Parcel parcel = co_await inbox.receive();
+// REQUIRES: only one program receives.
 template <class Item>
 class Inbox {
  public:
@@ -200,6 +229,7 @@ class Inbox {
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
+  // Awaited: the next item.
   class Receive {
    public:
     explicit Receive(Inbox& inbox) : inbox_(inbox) {}
@@ -219,6 +249,7 @@ class Inbox {
   };
 
   Receive receive() { return Receive(*this); }
+  // Adds an item at the end, or in front of all others, and wakes the receiver.
   void post(Item item) {
     items_.push_back(std::move(item));
     wake();
@@ -233,6 +264,8 @@ class Inbox {
   }
 
  private:
+  // Takes the first item. Once half of the vector's items are taken, the others move to its front,
+  // so that taking costs constant time on average.
   Item take() {
     Item item = std::move(items_[next_++]);
     if (2 * next_ >= items_.size()) {
@@ -245,7 +278,7 @@ class Inbox {
     if (receiver_) executor_.wake(*receiver_);
   }
   Executor& executor_;
-  // Items from next_ on are queued. Usually there are few, so the vector's memory is reused.
+  // Items from next_ on are queued. Usually they are few, so the vector's memory is reused.
   std::vector<Item> items_;
   std::size_t next_ = 0;
   Executor::Fiber* receiver_ = nullptr;

@@ -1,4 +1,6 @@
-// Water-filling over routes (see fluid.hpp).
+// Max-min fair sharing by water-filling (progressive filling: Bertsekas and Gallager, Data
+// Networks, 6.5) over routes instead of flows, in the parts of the network that changed. Rates are
+// computed lazily, once for all flows that start and end at the same time.
 #include "engine/fluid.hpp"
 
 #include <algorithm>
@@ -44,7 +46,8 @@ std::int64_t FluidNetwork::start(int id, double bytes, int weight, int tag, doub
   Queue& queue = queues_[at(id)];
   settle(route);
   if (queue.flows.empty()) {
-    route.served = 0;  // keeps virtual time small, so that its rounding stays small
+    // Restarts virtual time, so that it stays small, and its rounding with it.
+    route.served = 0;
     activate(id);
   }
   const double length = queue.crossings.empty() && route.cap == never ? 0 : bytes;
@@ -64,13 +67,13 @@ void FluidNetwork::set_capacity(int link, double bytes_per_second, double now) {
   assert(bytes_per_second > 0);
   advance_to(now);
   links_[at(link)].capacity = bytes_per_second;
-  laid_out_ = false;  // other links may fill up
+  laid_out_ = false;  // other links may fill up with this capacity
 }
 
-// Rates are worked out once for all flows that start and end at the same time.
+// Rates are computed once for all flows that start and end at the same time.
 double FluidNetwork::next_completion() {
   share_all();
-  constexpr std::size_t few = 16;  // sooner looked through than the fast pass is called
+  constexpr std::size_t few = 16;  // a plain loop is faster than the call of the vector loop
   if (next_.size() > few) return range_of(next_).smallest;
   double next = never;
   for (const double part : next_) next = std::min(next, part);
@@ -78,7 +81,7 @@ double FluidNetwork::next_completion() {
 }
 
 // Ends that differ only by rounding are one moment, and flows are reported in the order of their
-// starts, so that the result does not depend on the last bits of a sum.
+// starts. So the result does not depend on the last bits of a sum.
 const std::vector<int>& FluidNetwork::complete(double now) {
   advance_to(now);
   share_all();
@@ -109,6 +112,7 @@ const std::vector<int>& FluidNetwork::complete(double now) {
   return completed_;
 }
 
+// Also removes dropped flows that have come to the top of the queue.
 void FluidNetwork::leave(int id, int weight) {
   Queue& queue = queues_[at(id)];
   while (!queue.dropped.empty() && !queue.flows.empty() &&
@@ -136,7 +140,7 @@ double FluidNetwork::busy_seconds(int id, double now) const {
   return link.busy + (link.active > 0 ? now - link.busy_since : 0);
 }
 
-// The flows of a route have changed.
+// The route has `weight` more flows (less if negative), so the rates of its part are void.
 void FluidNetwork::change_users(int id, int weight) {
   Route& route = routes_[at(id)];
   const Queue& queue = queues_[at(id)];
@@ -152,7 +156,7 @@ bool FluidNetwork::before(int a, int b) const {
   return cap_a != cap_b ? cap_a < cap_b : a < b;
 }
 
-// To the routes that its part shares among.
+// Adds a route to the routes with flows of its part and of its links, in the order of before().
 void FluidNetwork::join(int id) {
   const auto add = [&](std::vector<int>& routes) {
     const auto order = [this](int a, int b) { return before(a, b); };
@@ -164,7 +168,7 @@ void FluidNetwork::join(int id) {
   for (const Load& load : route.loads) add(part.routes[load.slot]);
 }
 
-// Its first flow has come.
+// The route's first flow has come: the route takes part in sharing, and its links are busy.
 void FluidNetwork::activate(int id) {
   join(id);
   for (const Crossing& crossing : queues_[at(id)].crossings) {
@@ -173,7 +177,7 @@ void FluidNetwork::activate(int id) {
   }
 }
 
-// Its last one has gone.
+// The route's last flow has gone.
 void FluidNetwork::deactivate(int id) {
   const Route& route = routes_[at(id)];
   Part& part = parts_[at(route.part)];
@@ -191,7 +195,7 @@ void FluidNetwork::advance_to(double now) {
   now_ = now;
 }
 
-// Its clock up to now.
+// Moves the route's virtual time and byte count to the present, with the rate since the last call.
 void FluidNetwork::settle(Route& route) {
   const double elapsed = now_ - route.since;
   if (elapsed > 0 && route.rate > 0 && route.rate < never) {
@@ -201,7 +205,8 @@ void FluidNetwork::settle(Route& route) {
   route.since = now_;
 }
 
-// The route's flows have changed, so the rates of its part are void.
+// Marks the rates of the route's part as unknown. A zero rate makes set_rate() compute the route's
+// end anew even if the new rate equals the old one.
 void FluidNetwork::forget_rates(Route& route) {
   route.rate = 0;
   Part& part = parts_[at(route.part)];
@@ -209,11 +214,13 @@ void FluidNetwork::forget_rates(Route& route) {
   part.known = false;
 }
 
-// A link cannot fill up if other links of its routes let less through than its capacity. Leaving it
-// out changes no rate. One after the other, so that none stands for another that stands for it.
+// A link cannot fill up if the other links of its routes let less traffic through than its
+// capacity; leaving it out changes no rate. Links are judged one after the other, and a link that
+// was left out bounds no later link; otherwise two equal links in a row would both be left out.
 std::vector<bool> FluidNetwork::links_that_fill() const {
   std::vector<bool> fills(links_.size(), true);
-  std::vector<double> through(links_.size(), 0);  // traffic that other links let through, by link
+  // Traffic that other links let through to the link under judgment, by other link.
+  std::vector<double> through(links_.size(), 0);
   for (std::size_t id = 0; id < links_.size(); ++id) {
     std::vector<int> others;
     double bound = 0;
@@ -221,6 +228,7 @@ std::vector<bool> FluidNetwork::links_that_fill() const {
       const std::vector<Crossing>& crossings = queues_[at(over)].crossings;
       const auto here = std::find_if(crossings.begin(), crossings.end(),
                                      [id](const Crossing& c) { return at(c.link) == id; });
+      // The link of this route that lets the least traffic through to link `id`.
       int tightest = -1;
       double least = never;
       for (const Crossing& other : crossings) {
@@ -247,11 +255,12 @@ std::vector<bool> FluidNetwork::links_that_fill() const {
   return fills;
 }
 
-// Finds the links that can fill up, and the groups of routes that they connect.
+// Finds the links that can fill up, and the groups of routes that such links connect (union-find;
+// `leader` is the smallest route of a group).
 void FluidNetwork::lay_out() {
   laid_out_ = true;
   const std::vector<bool> fills = links_that_fill();
-  std::vector<int> first(links_.size(), -1);  // a route over it
+  std::vector<int> first(links_.size(), -1);  // a route over the link
   std::vector<int> leader(routes_.size());
   std::iota(leader.begin(), leader.end(), 0);
   const auto leader_of = [&](int route) {
@@ -291,6 +300,7 @@ void FluidNetwork::lay_out() {
       part.loads.push_back({slot, static_cast<double>(crossing.times)});
     }
   }
+  // Pad the arrays to whole vectors. Padding has no users, so its share is infinite.
   next_.assign(parts_.size(), never);
   for (Part& part : parts_) {
     const std::size_t slots = (part.links.size() + wide_lanes - 1) / wide_lanes * wide_lanes;
@@ -304,7 +314,8 @@ void FluidNetwork::lay_out() {
       part.capacity[slot] = links_[at(part.links[slot])].capacity;
     }
   }
-  std::vector<std::size_t> counts(parts_.size(), 0);  // of Part::loads
+  // Number of Part::loads that routes have taken so far.
+  std::vector<std::size_t> counts(parts_.size(), 0);
   for (std::size_t id = 0; id < routes_.size(); ++id) {
     Route& route = routes_[id];
     const auto own = static_cast<std::size_t>(
@@ -313,6 +324,7 @@ void FluidNetwork::lay_out() {
     std::size_t& begin = counts[at(route.part)];
     route.loads = std::span<const Load>(parts_[at(route.part)].loads).subspan(begin, own);
     begin += own;
+    // The cap may bind unless some link, even when one flow has it alone, is at least as tight.
     route.capped = std::none_of(route.loads.begin(), route.loads.end(), [&](const Load& load) {
       return parts_[at(route.part)].capacity[load.slot] <= route.cap * load.times;
     });
@@ -331,6 +343,7 @@ void FluidNetwork::share_unknown() {
   unknown_.clear();
 }
 
+// Changes a route's rate and the end of its next flow.
 void FluidNetwork::set_rate(Route& route, double rate) {
   if (rate == route.rate) return;
   settle(route);
@@ -339,7 +352,7 @@ void FluidNetwork::set_rate(Route& route, double rate) {
   route.end = remaining > 0 ? now_ + remaining / rate : now_;
 }
 
-// share() for one route with flows, the most frequent case with servers.
+// share() for a part with one route that has flows, the most frequent case with parameter servers.
 double FluidNetwork::share_alone(const Part& part) {
   Route& route = routes_[at(part.active.front())];
   double rate = route.cap;
@@ -352,8 +365,8 @@ double FluidNetwork::share_alone(const Part& part) {
 
 namespace {
 
-// Divides each link's remaining capacity by its number of flows without a rate, and returns the
-// minimum. Handles as many links as fill whole vectors.
+// For each link: remaining capacity / number of flows without a rate. Returns the minimum.
+// REQUIRES: sizes are multiples of wide_lanes.
 LOCKSTEP_WIDE_VECTORS
 double divide(std::span<const double> left, std::span<const double> open,
               std::span<double> shares) {
@@ -372,9 +385,9 @@ double divide(std::span<const double> left, std::span<const double> open,
 
 }  // namespace
 
-// Max-min: the link with the smallest fair share fixes the rates of the routes that cross it. A
-// route's own cap works like a private link. Repeats with the remaining capacity of the other
-// links. When the part's next flow completes.
+// The link with the smallest fair share fixes the rates of the routes that cross it; a route's own
+// cap works like a private link. The same follows with the remaining capacity of the other links,
+// until all routes have their rates. Returns the next completion.
 double FluidNetwork::share(Part& part) {
   part.known = true;
   if (part.active.size() == 1) return share_alone(part);
@@ -404,10 +417,12 @@ double FluidNetwork::share(Part& part) {
       open[load.slot] -= weight;
     }
   };
-  std::size_t before = 0;  // routes before this one, in order of their caps, have their rate
+  // All routes before this one, in order of their caps, have their rates.
+  std::size_t before = 0;
   while (unfixed > 0) {
     const double rate = divide(part.left, part.open, part.shares);
-    // Fixing a route below the smallest share only raises the shares of others.
+    // Routes whose cap is at most the smallest share get their cap first. Fixing a route below the
+    // smallest share only raises the shares of others.
     bool any = false;
     for (; capped && before < part.active.size(); ++before) {
       const int id = part.active[before];

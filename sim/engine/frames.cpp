@@ -1,4 +1,5 @@
-// Free lists of coroutine frames, by size and thread.
+// Free lists of blocks, by size in units of 64 bytes and by thread. Blocks above 1984 bytes go to
+// the global operator new; kept blocks are never given back to the system.
 #include "engine/frames.hpp"
 
 #include <array>
@@ -9,16 +10,18 @@ namespace lockstep {
 
 namespace {
 
+// A free block: its first bytes point to the next free block of its size.
 struct Frame {
   Frame* before;
 };
 
 constexpr std::size_t unit = 64;
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t sizes = 0;  // so that a frame that is gone is seen to be used
+constexpr std::size_t sizes = 0;  // nothing is kept: a use after free is then found
 #else
 constexpr std::size_t sizes = 32;
 #endif
+// Heads of the lists, by number of units.
 thread_local std::array<Frame*, sizes> kept{};
 
 std::size_t units_of(std::size_t bytes) {

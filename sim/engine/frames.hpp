@@ -1,14 +1,18 @@
 // An allocator for coroutine frames and event states. Used by Program and Event, because nearly
-// every message allocates some. Freed blocks are kept by size for the same thread.
+// every message allocates some of both. Freed blocks are kept by size for the same thread.
 #pragma once
 
 #include <cstddef>
 
 namespace lockstep {
 
+// Memory for `bytes` bytes.
 void* take_frame(std::size_t bytes);
-void keep_frame(void* frame, std::size_t bytes) noexcept;  // as many as it was taken with
+// Gives a block back.
+// REQUIRES: the block was taken with the same number of bytes.
+void keep_frame(void* frame, std::size_t bytes) noexcept;
 
+// A standard allocator over these two functions, for containers of the engine.
 template <typename Kept>
 struct FrameAllocator {
   using value_type = Kept;

@@ -1,4 +1,8 @@
-// Integrates piecewise constant speeds: when a piece of work ends that collectives slow down.
+// Integrates piecewise constant speeds: finds the end of work that collectives slow down. If all
+// lanes have the same collectives beside them, two piecewise linear functions serve all lanes: work
+// done by time, and its inverse. A lane that begins at t and has w seconds of work ends at
+//   end = time(work(t) + w)
+// Otherwise each lane walks through the windows of its own groups.
 #include "engine/interference.hpp"
 
 #include <algorithm>
@@ -10,7 +14,7 @@ namespace lockstep {
 // simulation's time with thousands of jittered lanes is spent in such loops.
 LOCKSTEP_WIDE_VECTORS
 void Curve::at(std::span<const double> positions, std::span<double> values) const {
-  constexpr std::size_t vectors = 4;  // side by side: one would wait for each addition
+  constexpr std::size_t vectors = 4;  // side by side: a single one would wait for each addition
   std::size_t lane = 0;
   for (; lane + vectors * wide_lanes <= positions.size(); lane += vectors * wide_lanes) {
     Wide position[vectors], value[vectors];
@@ -59,6 +63,7 @@ int Interference::kind_of(const TransferSpec& spec) {
   return static_cast<int>(known);
 }
 
+// Makes the mixture of `mixture` and one more collective: shares add up, speeds multiply.
 int Interference::mix(int mixture, int kind) {
   const auto from = static_cast<std::size_t>(mixture), of = static_cast<std::size_t>(kind);
   if (mixtures_[from].with.size() <= of) mixtures_[from].with.resize(kinds_.size(), -1);
@@ -84,8 +89,9 @@ void Interference::look_from(double time) {
   }
 }
 
-// `next`: of every communicator, a collective that is not after the first that is not over; moved
-// on to that one.
+// The slowness of one lane at `time`. `next` has, for each communicator, a collective at or before
+// the first that is not over at `time`. The call moves `next` on to the latter, so that a series of
+// calls with rising times passes each window once.
 Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
                                       std::size_t* next) {
   Moment moment;
@@ -114,7 +120,8 @@ Interference::Moment Interference::at(Phase phase, std::size_t lane, double time
   return moment;
 }
 
-// From `now` on, which holds at `from`.
+// The end of `seconds` of work that begins at `from` with the speed of `now`: passes from one
+// change of speed to the next.
 double Interference::walk(Phase phase, std::size_t lane, double from, double seconds, Moment now,
                           const std::size_t* next) {
   std::copy_n(next, walk_.size(), walk_.data());
@@ -137,6 +144,7 @@ double Interference::work(Phase phase, std::span<const double> begins, const Ran
                           double busy, const LaneFactors& factors, std::span<double> ends) {
   look_from(range.smallest);
   if (together_) {
+    // Positions become work done, each lane's work is added, and the sums become positions.
     lay_out(phase, range, busy * factors.largest);
     curve(&Piece::time, &Piece::work, &Piece::speed, range).at(begins, ends);
     const Range done = add_scaled(ends, busy, factors.lanes);
@@ -155,7 +163,8 @@ double Interference::work(Phase phase, std::span<const double> begins, const Ran
   return last;
 }
 
-// The pieces from the first lane's position until the last lane has done `longest` seconds of work.
+// Lays out pieces from the first lane's position until the last lane has done `longest` seconds of
+// work.
 void Interference::lay_out(Phase phase, const Range& range, double longest) {
   pieces_.clear();
   const double begin = range.smallest;
@@ -187,6 +196,8 @@ double Interference::time_of(double work) const {
   return piece->time + (work - piece->work) * piece->slowness;
 }
 
+// Bends are where the rate changes. A bend's contribution is written as a maximum, which is `at` *
+// rate before the bend, so the constant is reduced by that much.
 Curve Interference::curve(double Piece::*position, double Piece::*value, double Piece::*rate,
                           const Range& range) const {
   Curve result;

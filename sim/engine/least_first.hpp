@@ -1,5 +1,6 @@
-// Min-queue. Use it for items that mostly arrive in ascending order: they go to a FIFO, and only
-// items out of order pay for the heap.
+// Min-queue (priority queue whose top is the least item). Use it for items that mostly arrive in
+// ascending order. Such items go to a FIFO, and only items out of order pay for the heap. Flows of
+// a route are such items, because a later flow of equal size finishes later.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace lockstep {
 
-// Items are ordered by <, and no two are equal.
+// Items are ordered by `<`, and no two are equal.
 template <class Item>
 class LeastFirst {
  public:
@@ -24,14 +25,15 @@ class LeastFirst {
     }
   }
 
-  // Must not be called on an empty queue.
+  // REQUIRES: the queue is not empty.
   const Item& top() const { return in_line() ? line_[first_] : heap_.front(); }
 
+  // Removes the top. Once more than half of `line_` are taken items, the others move to its front.
   void pop() {
     if (!in_line()) {
       std::pop_heap(heap_.begin(), heap_.end(), Later());
       heap_.pop_back();
-    } else if (2 * ++first_ > line_.size()) {  // few lie where the last ones lay
+    } else if (2 * ++first_ > line_.size()) {
       line_.erase(line_.begin(), line_.begin() + static_cast<std::ptrdiff_t>(first_));
       first_ = 0;
     }
@@ -45,9 +47,9 @@ class LeastFirst {
     return heap_.empty() || (first_ < line_.size() && line_[first_] < heap_.front());
   }
 
-  std::vector<Item> line_;  // from first_ on
+  std::vector<Item> line_;  // FIFO from first_ on, ascending
   std::size_t first_ = 0;
-  std::vector<Item> heap_;
+  std::vector<Item> heap_;  // items that arrived out of order
 };
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Programs on a heap of moments, flows in a fluid network: the executor that needs no SimGrid.
+// The executor without SimGrid: programs on a heap of moments, flows in a fluid network
+// (engine/fluid.hpp). run() resumes all programs that are ready, then moves time to the next moment
+// or completion. A wait costs a coroutine's switch, and no context switch of an actor.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -13,17 +15,17 @@ namespace lockstep {
 
 namespace {
 
-// In one cache line: thousands take turns.
+// A program and the place at which it waits. One cache line, because thousands take turns.
 struct alignas(64) LoopFiber : Executor::Fiber {
   Program program;
-  std::coroutine_handle<> here;  // where it goes on
+  std::coroutine_handle<> here;  // where it continues
   ProgramId id = 0;              // 0 = over, the slot is free
   std::uint64_t timer = 0;       // number of its moment on the heap; 0 = none
   std::int64_t flow = 0;
   int slot = 0;
-  int route = -1;  // of the flow it waits for; -1 = none
+  int route = -1;  // route of the flow for which it waits; -1 = none
   int weight = 0;
-  bool ready = false;
+  bool ready = false;  // in ready_
 };
 static_assert(sizeof(LoopFiber) == 64);
 
@@ -54,6 +56,7 @@ class Loop final : public Executor {
                        int weight) override;
 
  private:
+  // A time at which a fiber is woken. Out of date if the fiber's timer has another number.
   struct Moment {
     double time;
     std::uint64_t number;
@@ -63,20 +66,25 @@ class Loop final : public Executor {
     }
   };
 
+  // Gives the fiber its turn, until it waits or returns.
   void step(LoopFiber& fiber);
+  // Destroys the fiber's program and frees its slot.
   void end(LoopFiber& fiber);
   void set_timer(LoopFiber& fiber, double time);
-  bool pass_time();  // to when the next programs can go on; false if there is no such time
+  // Moves time to the moment at which the next programs continue; false if there is no such moment.
+  bool pass_time();
+  // Time of the next valid moment; drops moments that are out of date.
   double next_moment();
+  // Ends all programs.
   void clear();
 
   LoopFiber& self() { return static_cast<LoopFiber&>(*running_); }
 
-  std::deque<LoopFiber> fibers_;
-  std::vector<int> free_;
+  std::deque<LoopFiber> fibers_;  // by slot; addresses stay valid
+  std::vector<int> free_;         // slots of ended programs
   ProgramId started_ = 0;
   std::size_t live_ = 0;
-  std::vector<LoopFiber*> ready_;  // from next_ready_ on
+  std::vector<LoopFiber*> ready_;  // from next_ready_ on, in the order of waking
   std::size_t next_ready_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   std::uint64_t timers_ = 0;
@@ -177,6 +185,7 @@ void Loop::suspend(std::coroutine_handle<> here, double until) {
   if (until < never) set_timer(self(), until);
 }
 
+// A woken fiber's moment on the heap is left there, out of date.
 void Loop::wake(Fiber& woken) {
   auto& fiber = static_cast<LoopFiber&>(woken);
   if (fiber.ready) return;
@@ -185,7 +194,7 @@ void Loop::wake(Fiber& woken) {
   ready_.push_back(&fiber);
 }
 
-// A route that shares nothing takes its closed form.
+// A route that shares no link takes bytes / cap.
 void Loop::carry_suspended(std::coroutine_handle<> here, RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
   LoopFiber& carrier = self();
@@ -208,7 +217,8 @@ double Loop::next_moment() {
   return never;
 }
 
-// Moments that rounding sets apart are one: as SimGrid has it.
+// Moments that differ by less than clock_precision are one moment, as in SimGrid; programs wake in
+// the order in which they began to wait, and flows complete after them.
 bool Loop::pass_time() {
   const double flows = network_.next_completion();
   double moment = next_moment();

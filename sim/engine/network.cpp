@@ -1,4 +1,6 @@
-// Counts the traffic of links, and hands transfers to the executor's network.
+// Counts the traffic of links, and hands transfers to the executor's network. A transfer over
+// several links becomes one coupled flow: a flow over a route that crosses each link a whole number
+// of times, in proportion to the bytes on the link.
 #include "engine/network.hpp"
 
 #include <algorithm>
@@ -65,7 +67,8 @@ std::vector<LinkTotals> Links::totals() const {
 
 namespace {
 
-// Seconds the bytes need alone.
+// Seconds that the bytes need without other traffic, latency excluded: by the cost model's rate if
+// it gives one, else on the slowest link.
 double lone_bytes_seconds(const TransferSpec& spec, const Links& links) {
   double seconds = 0;
   if (spec.bytes > 0 && spec.lone_bytes_per_second > 0) {
@@ -79,15 +82,16 @@ double lone_bytes_seconds(const TransferSpec& spec, const Links& links) {
 }
 
 // The links of a coupled flow, each as often as the flow crosses it, and the payload that makes one
-// pass.
+// pass. Example: a ring that sends 100 MB over NVLink and 25 MB over a NIC, whose NIC is busiest,
+// has a payload of 25 MB and crosses NVLink 4 times.
 struct Shape {
   std::vector<LinkId> links;
   double payload = 0;  // bytes
 };
 
 // A flow can only cross a link a whole number of times. The link that is busiest when the transfer
-// is alone is crossed once, so that it is charged exactly and the flow competes there as one. The
-// other links are rounded, and never beyond their capacity in the time that the transfer takes
+// is alone is crossed once, so that it is charged exactly and the flow competes there as one flow.
+// The other links are rounded, and never beyond their capacity in the time that the transfer takes
 // alone.
 Shape shape_of(const TransferSpec& spec, const Links& links, double lone) {
   const LinkUse* busiest = nullptr;
@@ -148,6 +152,8 @@ double Network::count_lone(const TransferSpec& spec) {
   const auto slow = [&](const LinkUse& use) {
     return use.bytes > seconds * links_.at(use.link).bytes_per_second;
   };
+  // A link is slower than the cost model's rate: the coupled flow takes as long as the executor's
+  // network would need for it.
   if (kind_ == NetworkKind::flow && std::any_of(spec.uses.begin(), spec.uses.end(), slow)) {
     const Shape shape = shape_of(spec, links_, seconds);
     for (const LinkId link : shape.links) {
@@ -160,6 +166,8 @@ double Network::count_lone(const TransferSpec& spec) {
   return spec.latency_seconds + seconds;
 }
 
+// After the latency, the flow starts with the bytes that a transfer without other traffic would not
+// have moved by the present.
 Program Network::carry(const TransferSpec& spec, double start, double& end) {
   const double lone = lone_bytes_seconds(spec, links_);
   const double begin = start + spec.latency_seconds;
@@ -171,6 +179,7 @@ Program Network::carry(const TransferSpec& spec, double start, double& end) {
     co_await executor_.sleep_until(end);
   } else if (late < lone) {
     const Shape shape = shape_of(spec, links_, lone);
+    // The cost model's rate limits the flow; without such a rate the links do.
     const double cap = spec.lone_bytes_per_second > 0 ? shape.payload / lone : never;
     const RouteId route = executor_.add_route({shape.links, cap});
     co_await executor_.carry(route, shape.payload * (1 - late / lone));

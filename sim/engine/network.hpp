@@ -1,5 +1,6 @@
 // Transfers over the links of the world, and the links' traffic counts. Communicators, copies and
-// channels carry their transfers through it.
+// channels carry their transfers through Network, which decides whether a transfer's time follows
+// from a formula or from the executor's network.
 #pragma once
 
 #include <string>
@@ -10,28 +11,31 @@
 
 namespace lockstep {
 
-// The links of the world and their traffic counts.
+// A ledger of links and their traffic. The world has one, and each rank group has a copy that
+// counts its own transfers.
 class Links {
  public:
+  // See World::add_link() for the first four.
   struct Link {
     std::string name;
     std::string link_class;
     double bytes_per_second = 0;
     double count = 1;
-    double bytes = 0;
-    double total_bytes = 0;
-    double busy_seconds = 0;
-    int active = 0;  // transfers on it right now
-    double active_since = 0;
+    double bytes = 0;             // crossed one of the equal links so far
+    double total_bytes = 0;       // crossed all equal links
+    double busy_seconds = 0;      // with at least one transfer
+    int active = 0;               // transfers on it right now
+    double active_since = 0;      // begin of the present busy time
     bool varies = false;          // its rate may change during the run
-    bool meet = true;             // transfers over it may meet; false: one asker has all of them
+    bool meet = true;             // false: one asker has all transfers over it
     const void* asker = nullptr;  // of the latest transfer over it
   };
 
   LinkId add(Link link);
   Link& at(LinkId id) { return links_[static_cast<std::size_t>(id)]; }
   const Link& at(LinkId id) const { return links_[static_cast<std::size_t>(id)]; }
-  // Bookkeeping of a transfer between two moments. `begin` and `end` calls must pair up.
+  // Counts a transfer between two moments.
+  // REQUIRES: calls of begin() and end() pair up.
   void begin(const TransferSpec& spec, double time);
   void end(const TransferSpec& spec, double time);
   // Counts a transfer whose times are known in closed form.
@@ -42,8 +46,9 @@ class Links {
   // The two parts of count(): bytes, and seconds in which the links are busy.
   void add_bytes(const TransferSpec& spec);
   void add_busy(const TransferSpec& spec, double seconds);
-  // Counts the difference between two states of another ledger `times` more.
+  // Counts the difference between two states of a ledger `times` more.
   void repeat(const Links& from, const Links& to, int times);
+  // The traffic by link class, in the order of the first link of each class.
   std::vector<LinkTotals> totals() const;
 
  private:
@@ -51,14 +56,16 @@ class Links {
   std::vector<Link> links_;
 };
 
-// Seconds of a transfer that is alone, latency included.
+// Seconds of a transfer without other traffic, latency included.
 double lone_seconds(const TransferSpec& spec, const Links& links);
 
+// The links and the executor's flows over them.
 class Network {
  public:
   Network(NetworkKind kind, Executor& executor) : kind_(kind), executor_(executor) {}
 
   LinkId add_link(Links::Link link);
+  // Changes a link's rate at once, also for transfers under way.
   void set_capacity(LinkId link, double bytes_per_second);
   Links& links() { return links_; }
   Executor& executor() { return executor_; }
@@ -71,8 +78,8 @@ class Network {
   // Counts a transfer that is alone(). Returns its seconds.
   double count_lone(const TransferSpec& spec);
   // Carries the transfer from `start` on; returns when it is complete, with its time in `end`. A
-  // start in the past means that the transfer has been running since then: the bytes it would have
-  // moved alone are credited.
+  // start in the past means that the transfer has been running since then: the bytes that it would
+  // have moved alone are credited.
   Program carry(const TransferSpec& spec, double start, double& end);
 
  private:

@@ -15,9 +15,10 @@
 
 namespace lockstep {
 
+// Receiver of events; all functions but watches() do nothing by default.
 class Observer {
  public:
-  // Work may get a number (never 0); later events refer to it by this number.
+  // Identifies work, so that later events refer to it; never 0, which means "no number".
   using Number = std::uint64_t;
 
   // A stream of one lane of a group, on which nothing overlaps: "host", "compute", or a name given
@@ -40,11 +41,11 @@ class Observer {
   // message.
   struct Transfer {
     Stream stream;
-    std::string_view name;  // of the operation: "all_reduce"
+    std::string_view name;  // the operation: "all_reduce"
     std::string_view what;  // its content: "bucket"
-    int which = -1;         // its number among several; -1 = there is only one
+    int which = -1;         // number of the content among several; -1 = there is only one
     double bytes = 0;
-    double ready = 0;  // when this lane could have begun
+    double ready = 0;  // when this lane is ready to begin
     double start = 0, end = 0;
     std::span<const LinkUse> uses;
     Number number = 0;
@@ -55,7 +56,7 @@ class Observer {
     Stream stream;
     WaitCause cause = WaitCause::communication;
     double start = 0, end = 0;
-    Number after = 0;  // the event that ended it
+    Number after = 0;  // the event that ended the wait
   };
   // A stream has finished optimizer step `index`: the compute stream has executed it, the host has
   // issued it.
@@ -64,6 +65,7 @@ class Observer {
     int index = 0;
     double start = 0, end = 0;
   };
+  // A link of the world, or `count` equal links that always carry the same traffic.
   struct Link {
     LinkId id = 0;
     std::string_view name, link_class;
@@ -72,7 +74,7 @@ class Observer {
   };
 
   virtual ~Observer() = default;
-  // A group of ranks, and the lane that represents each of them.
+  // A group of ranks, and for each rank the lane that represents it.
   virtual void on_ranks(std::string_view /*group*/, std::span<const int> /*lane_of_rank*/) {}
   // Whether the observer wants events of this lane; called once, after on_ranks().
   virtual bool watches(std::string_view group, int lane) const = 0;

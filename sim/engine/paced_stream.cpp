@@ -1,4 +1,6 @@
-// The compute stream when collectives slow it down: it keeps pace with time.
+// The compute stream of ranks whose work is slowed down by collectives (engine/interference.hpp).
+// Such a stream keeps pace with simulated time, because a collective that is issued later may slow
+// down work that begins now: an item is finished only when simulated time has reached its end.
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +20,8 @@ void ComputeStream::go_until(std::function<bool()> there) {
   bell_.ring();
 }
 
+// The stream's program. Works only as far as the group's program waits for (`wanted`), because the
+// program may issue a collective that runs beside the next item.
 Program ComputeStream::serve() {
   while (true) {
     while (queue_.empty() ? !closing_ : !(wanted() && front_ready())) co_await bell_.rung();
@@ -32,9 +36,10 @@ Program ComputeStream::serve() {
   }
 }
 
-// The same as compute(), but the device slows down while collectives run. Collectives that may run
-// beside the item have been issued, or start after it. While one of them runs, the item's end
-// depends on time: compute the end, wait until then, and repeat until nothing has changed.
+// Computes one item whose device slows down while collectives run. Collectives that may run beside
+// the item have been issued, or start after it. While a collective with an unknown end runs, the
+// item's end depends on time: compute the end, wait until then, and repeat until nothing has
+// changed.
 Program ComputeStream::compute_beside_collectives(const Item& item) {
   interference_.compute_begins(earliest_);
   double end = end_beside_collectives(item);
@@ -48,7 +53,7 @@ Program ComputeStream::compute_beside_collectives(const Item& item) {
   interference_.compute_ends(latest_);
 }
 
-// When the last lane's device and host are done, as far as is known.
+// When the last lane's device and host are done, by the windows that are known. Sets `work_end_`.
 double ComputeStream::end_beside_collectives(const Item& item) {
   double last = interference_.work(item.phase, device_, {earliest_, latest_}, item.work.busy,
                                    *item.factors, work_end_);
@@ -59,6 +64,8 @@ double ComputeStream::end_beside_collectives(const Item& item) {
   return last;
 }
 
+// Moves the lanes to the ends of their work, and books busy time, the part due to interference, and
+// host-bound gaps. Busy seconds, summed over ranks, are the difference of two sums of positions.
 void ComputeStream::finish_beside_collectives(const Item& item) {
   const QueuedWork& work = item.work;
   const double before = position_sum_;

@@ -1,6 +1,13 @@
 // A program of the simulated world: a C++20 coroutine that awaits sleeps, bells, queues, flows
 // (engine/executor.hpp) and other programs. Write one per host thread or server and start it by
-// Executor::start() or World::spawn().
+// Executor::start() or World::spawn():
+//
+//   Program worker(Executor& executor, Bell& ready) {
+//     co_await executor.sleep_for(0.5);   // half a simulated second
+//     co_await ready.rung();
+//   }
+//
+// Parameters live in the coroutine's frame, so references must outlive the program.
 #pragma once
 
 #include <coroutine>
@@ -12,16 +19,21 @@
 
 namespace lockstep {
 
+// Owns a coroutine; the destructor unwinds it, wherever it waits. Movable, not copyable. An
+// exception that leaves the coroutine is kept and thrown by its caller's co_await or by the
+// executor's run().
 class [[nodiscard]] Program {
  public:
   struct promise_type {
-    std::coroutine_handle<> caller;  // program that continues when this one returns; null = none
+    // The program that continues when this one returns; null = none.
+    std::coroutine_handle<> caller;
     std::exception_ptr failure;
 
     Program get_return_object() {
       return Program(std::coroutine_handle<promise_type>::from_promise(*this));
     }
     std::suspend_always initial_suspend() noexcept { return {}; }
+    // At the end of the coroutine: control passes to the caller without growth of the stack.
     struct Return {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
@@ -32,9 +44,11 @@ class [[nodiscard]] Program {
     };
     Return final_suspend() noexcept { return {}; }
     void return_void() {}
-    // Rethrown by await_resume() or finish(), so that killing an actor unwinds its programs.
+    // Keeps the exception; await_resume() or the executor rethrows it. Killing a SimGrid actor
+    // raises an exception in its program, and so unwinds the actor's chain of programs.
     void unhandled_exception() { failure = std::current_exception(); }
 
+    // Frames come from free lists (engine/frames.hpp).
     static void* operator new(std::size_t bytes) { return take_frame(bytes); }
     static void operator delete(void* frame, std::size_t bytes) { keep_frame(frame, bytes); }
   };
@@ -49,8 +63,8 @@ class [[nodiscard]] Program {
     if (handle_) handle_.destroy();
   }
 
-  // Awaited by another program, as a subroutine: begins in place of the caller, and only a program
-  // that did not return by then suspends it.
+  // Awaited by another program, as a subroutine: runs in the caller's place up to its first wait.
+  // The caller is suspended only if the program has not returned by then.
   bool await_ready() {
     handle_.resume();
     return handle_.done();

@@ -1,9 +1,10 @@
-// Loops over lanes that compilers turn into vector instructions.
+// Loops over lanes that compilers turn into vector instructions. Two vectors are combined side by
+// side: a single chain of comparisons or additions would wait for the result of each.
 #include "engine/range.hpp"
 
 namespace lockstep {
 
-// Two at a time: one at a time waits for each comparison or addition.
+// Values beyond the last pair of vectors are handled one by one.
 LOCKSTEP_WIDE_VECTORS
 Range range_of(std::span<const double> values) {
   constexpr std::size_t step = 2 * wide_lanes;

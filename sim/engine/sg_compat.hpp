@@ -1,5 +1,5 @@
-// The few SimGrid calls that differ between 3.32 and 4.x. Include it in this room instead of
-// SimGrid's own headers. Included by this room only.
+// The few SimGrid calls that differ between 3.32 and 4.x. Include this header in place of SimGrid's
+// s4u headers; no other room includes SimGrid. All objects belong to SimGrid's engine.
 #pragma once
 
 #include <simgrid/s4u.hpp>
@@ -11,6 +11,7 @@ namespace lockstep::sg {
 
 namespace s4u = simgrid::s4u;
 
+// A zone in which a route may be set for each pair of hosts.
 inline s4u::NetZone* make_zone(const std::string& name) {
 #if SIMGRID_VERSION >= 40000
   return s4u::Engine::get_instance()->get_netzone_root()->add_netzone_full(name);
@@ -27,8 +28,8 @@ inline s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
 #endif
 }
 
-// Latency stays 0: CM02 shares bandwidth in inverse proportion to latency; alpha is added by the
-// caller.
+// A link of `rate` bytes/s. The latency is 0, because CM02 shares bandwidth in inverse proportion
+// to latency; the engine adds latencies itself.
 inline s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double rate) {
 #if SIMGRID_VERSION >= 40000
   return zone->add_link(name, rate)->set_latency(0);
@@ -37,6 +38,7 @@ inline s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double 
 #endif
 }
 
+// The route from one host to another; not valid in the opposite direction.
 inline void make_route(s4u::NetZone* zone, s4u::Host* from, s4u::Host* to,
                        const std::vector<s4u::Link*>& links) {
   std::vector<s4u::LinkInRoute> route(links.begin(), links.end());
@@ -47,6 +49,7 @@ inline void make_route(s4u::NetZone* zone, s4u::Host* from, s4u::Host* to,
 #endif
 }
 
+// An actor that runs `program`, a callable without arguments.
 template <class Program>
 s4u::ActorPtr make_actor(const std::string& name, s4u::Host* host, Program&& program) {
 #if SIMGRID_VERSION >= 40100

@@ -1,4 +1,6 @@
-// An in-order queue of copies and kernels beside the compute stream.
+// An in-order queue of copies and kernels beside the compute stream, as a copy engine or a data
+// loader's process. An item begins at max(end of the item before, host, awaited event), lane by
+// lane, and its duration is known when it is queued.
 #include <algorithm>
 #include <utility>
 
@@ -13,11 +15,12 @@ Event SideStream::push(std::string_view what, double seconds, const HostClock* h
   if (watch_) done->number = watch_->observer().number();
   queue_.push_back(
       {what, seconds, host != nullptr, host ? *host : HostClock{}, after, done, std::move(more)});
-  // Otherwise the item in front has asked to be woken already; once is enough.
+  // If other items are in front, the first item has asked to be woken already.
   if (queue_.size() == 1) drain();
   return Event(done);
 }
 
+// Computes items from the front of the queue until one must wait for its event.
 void SideStream::drain() {
   if (draining_) return;
   draining_ = true;
@@ -47,6 +50,7 @@ void SideStream::move(const std::vector<double>& seconds) {
   for (std::size_t lane = 0; lane < free_.size(); ++lane) free_[lane] += seconds[lane];
 }
 
+// Reports an item to the observer, for the watched lanes.
 void SideStream::tell(const Item& item) const {
   const Event::State* after = item.after.state().get();
   for (const int lane : watch_->lanes()) {

@@ -1,5 +1,8 @@
-// Programs as SimGrid actors, flows as SimGrid communications: the reference. One actor at a time
-// has the turn; an actor that waits hands it on in the same order as the loop does.
+// Programs as SimGrid actors, flows as SimGrid communications: the reference executor. One actor at
+// a time has the turn; an actor that waits hands the turn on in the same order as the loop does.
+//
+// An actor blocks on its semaphore `turn`, with a timeout if it waits for a moment. A flow is a
+// communication between two pseudo hosts whose route crosses the flow's links.
 #include <xbt/log.h>
 
 #include <algorithm>
@@ -19,23 +22,27 @@ namespace s4u = sg::s4u;
 
 namespace {
 
+// A program and its actor, which is created at the program's first turn.
 struct ActorFiber : Executor::Fiber {
   Program program;
   std::string name;
   ProgramId id = 0;
   s4u::ActorPtr actor;
   s4u::SemaphorePtr turn;
+  // waiting: blocked. due: its moment has come, but SimGrid may wake others for the same moment.
+  // ready: waits for its turn. running: has the turn.
   enum class State { waiting, due, ready, running } state = State::waiting;
-  bool carries = false;     // it waits for a flow
+  bool carries = false;     // whether it waits for a flow
   std::uint64_t waits = 0;  // number of its present wait
 };
 
-// SimGrid refuses links of no or boundless capacity and loses precision on tiny payloads; all rates
-// and bytes are multiplied by this before they reach it.
+// SimGrid refuses links without capacity and links without bound, and loses precision on tiny
+// payloads. All rates and bytes are multiplied by this before they reach SimGrid.
 constexpr double payload_scale = 65536;
 
-// The one Engine of this process. It is never destroyed: SimGrid cannot start twice anyway, and the
-// library expects its own teardown at exit.
+// Creates the one Engine of this process. The Engine is never destroyed: SimGrid cannot start
+// twice, and the library expects its own teardown at exit. Throws std::logic_error at a second
+// call.
 s4u::Engine& start_engine() {
   static bool started = false;
   if (started) throw std::logic_error("SimGrid starts once per process: fork before");
@@ -96,22 +103,25 @@ class SimGrid final : public Executor {
   void carry_suspended(std::coroutine_handle<>, RouteId, double, int) override {}
 
  private:
+  // A link of the world: SimGrid's link and the traffic counts.
   struct Link {
     s4u::Link* simulated = nullptr;
-    Traffic past;    // of flows that are over
-    int active = 0;  // flows on it now
-    double since = 0;
+    Traffic past;      // of flows that are over
+    int active = 0;    // flows on it now
+    double since = 0;  // begin of the present busy time
   };
-  // A pair of pseudo hosts whose route crosses some links, and perhaps a private link that limits
-  // the flow: room for one flow at a time.
+  // Room for one flow at a time: a pair of pseudo hosts whose route crosses some links, and a
+  // private link if the flow's rate is limited.
   struct Lane {
     s4u::Host* from = nullptr;
     s4u::Host* to = nullptr;
     s4u::Link* limit = nullptr;
   };
-  // Lanes without a flow, by their links, and whether they have a limit.
+  // Lanes without a flow, by their links and whether they have a limit. A flow takes one and gives
+  // it back.
   using Idle = std::map<std::pair<std::vector<LinkId>, bool>, std::vector<Lane>>;
-  // On its way as long as it exists.
+  // A flow on its way; counted as long as the object exists. set_capacity() may interrupt it, and
+  // it then begins anew with the bytes that are left.
   struct Flow {
     SimGrid& world;
     RouteId route;
@@ -119,8 +129,8 @@ class SimGrid final : public Executor {
     int weight;
     double payload;
     const ActorFiber& carrier;
-    s4u::CommPtr comm{};  // null between two
-    double left = 0;      // of the payload, when there is none
+    s4u::CommPtr comm{};  // null between two attempts
+    double left = 0;      // of the payload, while there is no comm
     Flow(SimGrid& w, RouteId r, double b, int n, double p, const ActorFiber& f)
         : world(w), route(r), bytes(b), weight(n), payload(p), carrier(f), left(p) {
       world.count(*this, +1);
@@ -132,6 +142,7 @@ class SimGrid final : public Executor {
       std::erase(world.flows_, this);
       world.count(*this, -1);
     }
+    // Ends the present attempt and keeps the bytes that are left.
     void interrupt() {
       if (!comm) return;
       left = comm->get_remaining();
@@ -140,6 +151,7 @@ class SimGrid final : public Executor {
   };
 
   ActorFiber& running_fiber() { return static_cast<ActorFiber&>(*running_); }
+  // The running program's time is SimGrid's clock at the begin of its turn.
   void begin_turn() { now_ = s4u::Engine::get_clock(); }
   void live(ActorFiber& fiber);
   void wait(ActorFiber& self, bool carries);
@@ -161,14 +173,14 @@ class SimGrid final : public Executor {
   int simulated_links_ = 0;
   std::vector<Route> routes_;
   std::map<Route, RouteId> known_;
-  std::vector<s4u::Link*> limits_;  // that no lane has yet
+  std::vector<s4u::Link*> limits_;  // private links that no lane has yet
   Idle idle_;
   std::vector<Flow*> flows_;
   std::map<ProgramId, ActorFiber> fibers_;
   ProgramId started_ = 0;
   std::uint64_t waits_ = 0;
   std::deque<ActorFiber*> ready_;  // wait for their turn
-  std::vector<ActorFiber*> due_;   // their time has come, and perhaps that of others, too
+  std::vector<ActorFiber*> due_;   // in the present round of arrive()
   bool stopping_ = false;
   bool deadlock_ = false;
   std::exception_ptr failure_;
@@ -193,7 +205,7 @@ ProgramId SimGrid::start(std::string_view name, Program program, double at) {
   return fiber.id;
 }
 
-// The body of an actor.
+// The body of an actor: runs the program, keeps its exception for run(), and hands the turn on.
 void SimGrid::live(ActorFiber& self) {
   begin_turn();
   self.program.handle().resume();
@@ -209,6 +221,7 @@ void SimGrid::live(ActorFiber& self) {
   hand_on();
 }
 
+// Kills the actor, which unwinds its program. The flow that the actor waits for ends with it.
 void SimGrid::cancel(ProgramId id) {
   const auto found = fibers_.find(id);
   if (found == fibers_.end()) return;
@@ -227,12 +240,13 @@ void SimGrid::cancel(ProgramId id) {
 }
 
 void SimGrid::run() {
-  // Links cannot be made any more when time runs: enough for all transfers that may run at once.
+  // Links cannot be made while time runs. Make enough for all transfers that may run at once.
   for (std::size_t i = 0; i < 512 + 4 * routes_.size(); ++i) limits_.push_back(make_link(1));
   if (!ready_.empty()) hand_on();
   engine_.run();
   for (auto& [id, fiber] : fibers_) {
-    // Stuck in the middle of an actor that will never go on: cannot be unwound.
+    // The program is stuck in the middle of an actor that will never continue, so it cannot be
+    // unwound: leak it.
     if (fiber.actor && !fiber.program.over()) new Program(std::move(fiber.program));
   }
   fibers_.clear();
@@ -247,7 +261,8 @@ void SimGrid::wake(Fiber& woken) {
   ready_.push_back(&fiber);
 }
 
-// The actor that has waited longest gets the turn; no actor does if all wait for time to pass.
+// Gives the turn to the actor that has been ready for the longest time. No actor gets it if all
+// wait for time to pass. Ends all actors if the run is to stop.
 void SimGrid::hand_on() {
   running_ = nullptr;
   if (stopping_) {
@@ -260,7 +275,7 @@ void SimGrid::hand_on() {
   running_ = &next;
   ready_.pop_front();
   next.state = ActorFiber::State::running;
-  // It may be over, and its fiber gone, before either call returns.
+  // The next actor may be over, and its fiber gone, before either call returns.
   if (next.actor) {
     const s4u::SemaphorePtr turn = next.turn;
     turn->release();
@@ -281,8 +296,9 @@ void SimGrid::wait(ActorFiber& self, bool carries) {
   if (stopping_) s4u::this_actor::exit();
 }
 
-// Its time has come. SimGrid wakes all actors whose time has come in one round, in an order of its
-// own: after a yield all of them are here.
+// The time of a waiting actor has come. SimGrid wakes all such actors in one round, in an order of
+// its own. After a yield all actors of the round are in `due_`, and they get ready in the order
+// that both executors follow: by the begin of their wait, flows last.
 void SimGrid::arrive(ActorFiber& self) {
   if (self.state == ActorFiber::State::waiting) {
     self.state = ActorFiber::State::due;
@@ -300,6 +316,7 @@ void SimGrid::arrive(ActorFiber& self) {
   begin_turn();
 }
 
+// Waits for the turn: until wake() and hand_on(), or until the moment has come.
 void SimGrid::block(double until) {
   ActorFiber& self = running_fiber();
   wait(self, false);
@@ -311,6 +328,7 @@ void SimGrid::block(double until) {
   begin_turn();
 }
 
+// Sends `weight` flows of `bytes` over a route and waits for them.
 bool SimGrid::carried(RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
   if (route.links.empty()) {
@@ -318,7 +336,7 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
     return true;
   }
   const double payload = std::max(1.0, std::round(bytes * payload_scale));
-  // Each of the flows crosses every link of the route: as one flow that does so many times.
+  // `weight` equal flows are one flow that crosses each link of the route `weight` times.
   std::vector<LinkId> crossed;
   for (const LinkId link : route.links) {
     crossed.insert(crossed.end(), static_cast<std::size_t>(weight), link);
@@ -328,7 +346,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
   if (idle.empty()) idle.push_back(make_lane(crossed, limited));
   const Lane lane = idle.back();
   idle.pop_back();
-  // The capacity that makes the rounded payload take exactly as long as it should alone.
+  // With this capacity the rounded payload takes exactly as long alone as the unrounded bytes
+  // would.
   if (limited) lane.limit->set_bandwidth(route.cap * (payload / bytes));
   ActorFiber& self = running_fiber();
   Flow flow(*this, id, bytes, weight, payload, self);
@@ -357,7 +376,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
   return true;
 }
 
-// SimGrid never lets a flow become faster than its links were when it began: begin anew.
+// SimGrid never lets a flow become faster than its links were when the flow began. So flows over
+// the changed link begin anew.
 void SimGrid::set_capacity(LinkId id, double bytes_per_second) {
   links_[static_cast<std::size_t>(id)].simulated->set_bandwidth(bytes_per_second * payload_scale);
   for (Flow* flow : flows_) {
@@ -369,6 +389,7 @@ void SimGrid::set_capacity(LinkId id, double bytes_per_second) {
   }
 }
 
+// Takes the next unused pair of pseudo hosts. Throws std::logic_error if none is left.
 SimGrid::Lane SimGrid::make_lane(const std::vector<LinkId>& crossed, bool limited) {
   if (next_pair_ >= pseudo_hosts * (pseudo_hosts - 1) || (limited && limits_.empty())) {
     throw std::logic_error("too many different routes for SimGrid");
@@ -391,7 +412,7 @@ SimGrid::Lane SimGrid::make_lane(const std::vector<LinkId>& crossed, bool limite
   return lane;
 }
 
-// A flow begins (+1) or ends (-1).
+// Updates the traffic counts when a flow begins (+1) or ends (-1).
 void SimGrid::count(const Flow& flow, int change) {
   const double carried = change > 0 ? 0 : carried_by(flow);
   for (const LinkId id : routes_[static_cast<std::size_t>(flow.route)].links) {
@@ -403,7 +424,7 @@ void SimGrid::count(const Flow& flow, int change) {
   }
 }
 
-// So far, over each link of its route each time it crosses it.
+// Bytes that the flow has sent so far, over a link that its route crosses once.
 double SimGrid::carried_by(const Flow& flow) const {
   const double left = flow.comm ? flow.comm->get_remaining() : flow.left;
   return flow.weight * flow.bytes * (1 - left / flow.payload);

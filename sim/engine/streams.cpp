@@ -1,4 +1,6 @@
-// Works items of a stream out as soon as the events are known that they wait for.
+// Computes the items of the compute stream in order, each as soon as its events are known. The rule
+// for work is QueuedWork's: a lane's device is done at max(device + busy, host + span). All lanes
+// share one queue, so each item is a loop over lanes.
 #include "engine/streams.hpp"
 
 #include <algorithm>
@@ -44,6 +46,7 @@ void ComputeStream::wake() {
   }
 }
 
+// Only a wait item needs an event. The stream asks once to be woken by the event.
 bool ComputeStream::front_ready() {
   const Item& front = queue_.front();
   if (front.kind != Item::Kind::wait || front.event.known()) return true;
@@ -54,8 +57,8 @@ bool ComputeStream::front_ready() {
   return false;
 }
 
-// Working an item out may make events known, and that more items: they queue behind the one in
-// progress.
+// Computing an item may make events known, and an event may wake this stream for an item behind.
+// `draining_` turns such nested calls into further turns of the loop.
 void ComputeStream::drain() {
   if (draining_) return;
   draining_ = true;
@@ -72,6 +75,7 @@ void ComputeStream::close() {
   bell_.ring();
 }
 
+// Computes one item at the front; without interference this needs no simulated time.
 void ComputeStream::process(const Item& item) {
   if (watch_) watch_->remember(device_);
   switch (item.kind) {
@@ -88,6 +92,7 @@ void ComputeStream::process(const Item& item) {
       break;
     case Item::Kind::record: {
       Event::State& state = *item.event.state();
+      // One lane needs no list of times.
       if (device_.size() == 1) {
         state.common = device_[0];
         state.complete();
@@ -95,6 +100,7 @@ void ComputeStream::process(const Item& item) {
       }
       state.lanes.assign(device_.begin(), device_.end());
       for (std::size_t lane = 0; item.last_of && lane < device_.size(); ++lane) {
+        // The latest position among the listed lanes.
         state.lanes[lane] = 0;
         for (const int other : (*item.last_of)[lane]) {
           state.lanes[lane] = std::max(state.lanes[lane], device_[static_cast<std::size_t>(other)]);
@@ -137,13 +143,16 @@ Factors ComputeStream::make_factors(std::vector<double> lanes) const {
   return factors;
 }
 
-// Whether the host is so far ahead that no lane's device waits for it during the item.
+// Whether the host is so far ahead that no lane's device waits for the host during the item. Tested
+// with the bounds over all lanes; then the loop over lanes is a single multiply-add.
 bool ComputeStream::host_never_binds(const Item& item) const {
   const LaneFactors& factors = *item.factors;
   const double longest_span = item.work.span + std::max(0.0, factors.largest - 1) * item.work.busy;
   return item.host.latest() + longest_span <= earliest_ + item.work.busy * factors.smallest;
 }
 
+// Adds the work to each lane's position. The difference between the lane's end and the end of an
+// always busy device is host-bound idle time.
 void ComputeStream::compute(const Item& item) {
   const QueuedWork& work = item.work;
   const double* factors = item.factors->lanes.data();
@@ -198,7 +207,10 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
   }
 }
 
+// Moves each lane to the event and books the gaps: by the communicator's windows for a collective,
+// else as the event's one cause.
 void ComputeStream::wait(const Event::State& state) {
+  // No lane waits.
   if (state.lanes.empty() && state.common <= earliest_) return;
   if (state.communicator != nullptr) {
     const Gap gap = state.communicator->divide(state, ranks_, device_, sums_.lanes);
@@ -221,6 +233,7 @@ void ComputeStream::wait(const Event::State& state) {
   measure_positions();
 }
 
+// Differences between the two marks, multiplied.
 Repetition::Repetition(const Mark& from, const Mark& to, int times)
     : seconds(std::numeric_limits<double>::infinity()), sums(to.sums) {
   for (std::size_t lane = 0; lane < to.device.size(); ++lane) {
@@ -254,6 +267,8 @@ void ComputeStream::repeat(const Repetition& repetition) {
   measure_positions();
 }
 
+// Closes the step's record: sums over ranks become means, and the lanes' times are measured from
+// the end of the previous step. Repeated stretches, which pass no simulated time, are added.
 void ComputeStream::end_step(const HostClock& host) {
   double position = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane)

@@ -1,8 +1,9 @@
 // The compute stream of a rank group (all lanes) and its side streams: in-order queues whose items
-// wait for events. Private to the engine; programs use RankGroup. Without interference an item's
-// times are computed when its events are known. With interference the compute stream is a program
-// that keeps pace with simulated time, because a segment's end depends on the collectives that run
-// beside it.
+// wait for events. Private to the engine; programs use RankGroup.
+//
+// Without interference an item's times are computed when its events are known. With interference
+// the compute stream is a program that keeps pace with simulated time, because a segment's end
+// depends on the collectives that run beside it.
 #pragma once
 
 #include <deque>
@@ -21,26 +22,29 @@
 
 namespace lockstep {
 
+// The lanes' slow-down for some items; shared, because most items of a step have the same.
 using Factors = std::shared_ptr<const LaneFactors>;
 
-// A stretch of the program that is repeated `times` more (RankGroup::repeat).
+// A stretch of the program that is repeated `times` more (RankGroup::repeat()). All fields are for
+// all repetitions together.
 struct Repetition {
   Repetition(const Mark& from, const Mark& to, int times);
 
   double seconds = 0;             // of all repetitions, in the lane that takes least
-  std::vector<double> longer_by;  // so much longer each lane takes
-  StepRecord sums;
+  std::vector<double> longer_by;  // by lane: additional seconds beyond that
+  StepRecord sums;                // parts of the step, summed over ranks
 };
 
 // A lane's progress through exchanged work, in seconds.
 struct Passage {
-  double all = 0;  // from the first piece of work to the end of the last exchange
-  double busy = 0;
-  double slowed_by = 0;  // the part due to exchanges
+  double all = 0;        // from the first layer to the end of the last exchange
+  double busy = 0;       // the device computes
+  double slowed_by = 0;  // part of `busy` that is due to exchanges
   double exposed = 0;    // the lane stands still for a running exchange
   double waiting = 0;    // or for a slower lane of its group
 };
-// The passages of all lanes; valid as long as neither the lanes nor the exchanges change.
+// The passages of all lanes through one ExchangedWork, kept because every micro-batch repeats it.
+// Valid as long as neither the lanes nor the exchanges change.
 struct Passages {
   Phase phase = Phase::forward;
   Factors factors;
@@ -48,9 +52,12 @@ struct Passages {
   std::vector<Passage> lanes;
 };
 
+// The queue of work of all lanes' compute streams.
 class ComputeStream final : public Waker {
  public:
   struct Item {
+    // compute and exchanged take time; wait moves lanes to an event; record and post complete an
+    // event; end_step closes a StepRecord; mark and repeat: see RankGroup.
     enum class Kind {
       compute,
       exchanged,
@@ -65,26 +72,28 @@ class ComputeStream final : public Waker {
     QueuedWork work;
     Factors factors;
     HostClock host;  // when the host begins to issue the item
-    Event event;     // wait: the awaited event; record: the event to complete
-    const std::vector<std::vector<int>>* last_of = nullptr;  // record: of each lane; null = itself
+    Event event;     // wait: the awaited event; record, post: the event to complete
+    // record: the lanes whose latest position counts, for each lane; null = the lane itself.
+    const std::vector<std::vector<int>>* last_of = nullptr;
     WorkLabel label;
-    Mark* mark = nullptr;  // to fill
+    Mark* mark = nullptr;  // mark: to be filled
     std::shared_ptr<const Repetition> repetition;
-    // Fields of exchanged work: the item, the seconds of each exchange, and the lanes that wait for
-    // each other.
+    // exchanged: the work, the seconds of each exchange, and the lanes that wait for each other.
     const ExchangedWork* exchanged = nullptr;
     std::vector<double> exchange_seconds;
     const CollectiveWindows* groups = nullptr;
     double AxisSeconds::*axis = &AxisSeconds::data;
   };
 
+  // `program` is the bell of the group's program, rung when a step or a mark is computed.
   ComputeStream(std::vector<double> ranks_per_lane, Interference& interference, Executor& executor,
                 Bell& program, Watch* watch);
 
   Factors make_factors(std::vector<double> lanes) const;
+  // Queues an item. Without interference its times are computed at once if its event is known.
   void push(Item item);
-  // Switches to paced mode: serve() then computes items up to go_until(). serve() returns when the
-  // world closes and the queue is empty.
+  // Switches to paced mode: serve() then computes items while `there()` of go_until() is false.
+  // serve() returns when the world closes and the queue is empty.
   void pace_with_time();
   void go_until(std::function<bool()> there);
   Program serve();
@@ -96,14 +105,19 @@ class ComputeStream final : public Waker {
   double earliest() const { return earliest_; }  // no lane's position is before this
 
  private:
+  // Computes items from the front of the queue until one must wait for its event.
   void drain();
+  // Whether the front item's event is known; if not, the event will wake the stream.
   bool front_ready();
+  // Paced mode: whether the program waits for more than is computed.
   bool wanted() const { return closing_ || (there_ && !there_()); }
   void process(const Item& item);
   bool host_never_binds(const Item& item) const;
   void compute(const Item& item);
   void compute_exchanged(const Item& item);
+  // The lanes' passages through an item's exchanged work.
   const std::vector<Passage>& passages_of(const Item& item);
+  // Paced mode: one compute item whose speed collectives may reduce (paced_stream.cpp).
   Program compute_beside_collectives(const Item& item);
   double end_beside_collectives(const Item& item);
   void finish_beside_collectives(const Item& item);
@@ -111,11 +125,13 @@ class ComputeStream final : public Waker {
   void end_step(const HostClock& host);
   void repeat(const Repetition& repetition);
   void tell_computed(const Item& item, Interference* pace) const;
+  // Sets earliest_, latest_ and position_sum_ after a change of positions.
   void measure_positions();
+  // Adds idle seconds, summed over ranks, to the step's part for the cause.
   void book_idle(WaitCause cause, double seconds);
 
-  std::vector<double> ranks_;  // per lane
-  double all_ranks_ = 0;
+  std::vector<double> ranks_;  // ranks of each lane
+  double all_ranks_ = 0;       // their sum
   Interference& interference_;
   Executor& executor_;
   Bell& program_;
@@ -126,18 +142,21 @@ class ComputeStream final : public Waker {
   double latest_ = 0;
   double position_sum_ = 0;
   std::vector<double> work_end_;  // of the segment in progress: where each lane's work ends
-  std::function<bool()> there_;   // whether the event that the program waits for has happened
+  // Whether the event that the program waits for has happened; empty = the program does not wait.
+  std::function<bool()> there_;
   std::deque<Item, FrameAllocator<Item>> queue_;
-  bool waiting_for_front_ = false;
-  bool draining_ = false;
+  bool waiting_for_front_ = false;  // the front item's event will wake the stream
+  bool draining_ = false;           // drain() is on the call stack
   bool paced_ = false;
   bool closing_ = false;
   Bell bell_;
-  StepRecord sums_;  // of the step in progress, summed over ranks
-  double step_start_ = 0;
-  double repeated_ = 0;  // seconds of the step in progress that pass without simulated time
-  std::vector<double> lane_start_;  // of the step in progress, per lane
-  HostClock host_start_;            // where the host issued that start
+  StepRecord sums_;        // of the step in progress, summed over ranks
+  double step_start_ = 0;  // mean position over ranks at the step's start
+  double repeated_ = 0;    // seconds of the step that pass without simulated time
+  // Start of the step in progress: positions of the lanes, and the host's clock when it issued the
+  // end of the previous step.
+  std::vector<double> lane_start_;
+  HostClock host_start_;
   std::vector<StepRecord> steps_;
   std::map<const ExchangedWork*, Passages> passages_;
 };
@@ -147,23 +166,25 @@ class SideStream final : public Waker {
  public:
   SideStream(std::string name, std::size_t lanes, WaitCause cause, Watch* watch)
       : name_(std::move(name)), cause_(cause), watch_(watch), free_(lanes, 0.0) {}
-  // If `host` is null, the item waits only for `after` and the stream's earlier work. `more`:
-  // additional seconds of each lane; empty = none.
+  // Queues an item and returns its end. If `host` is null, the item waits only for `after` and the
+  // stream's earlier work. `more`: additional seconds of each lane; empty = none.
   Event push(std::string_view what, double seconds, const HostClock* host, const Event& after,
              std::vector<double> more = {});
   void wake() override { drain(); }
-  void move(const std::vector<double>& seconds);  // its lanes' clocks
+  // Moves the clocks of its lanes.
+  void move(const std::vector<double>& seconds);
 
  private:
   struct Item {
     std::string_view what;
-    double seconds = 0;
-    bool hosted = false;
-    HostClock host;
+    double seconds = 0;   // of the lane that takes least
+    bool hosted = false;  // whether it waits for `host`
+    HostClock host;       // when the host begins to issue the item
     Event after;
     std::shared_ptr<Event::State> done;
     std::vector<double> more;
 
+    // Seconds that the item takes in a lane.
     double of(std::size_t lane) const { return more.empty() ? seconds : seconds + more[lane]; }
   };
   void drain();
@@ -172,7 +193,7 @@ class SideStream final : public Waker {
   std::string name_;
   WaitCause cause_;
   Watch* watch_;
-  std::vector<double> free_;  // per lane
+  std::vector<double> free_;  // by lane: the end of the latest item
   std::deque<Item> queue_;
   bool draining_ = false;
 };

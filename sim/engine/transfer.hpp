@@ -8,15 +8,17 @@
 
 namespace lockstep {
 
-// A link registered with World::add_link. Folded: one representative of `count` equal links that
+// A link registered with World::add_link(). A folded link represents `count` equal links that
 // always carry the same traffic.
 using LinkId = int;
 
+// The load of one transfer on one link.
 struct LinkUse {
   LinkId link = 0;
-  double bytes = 0;  // that cross the link while the whole transfer runs
-  double total_bytes =
-      0;  // over all equal links, for the traffic report; 0 = bytes times their count
+  // Bytes that cross the link while the whole transfer runs, on one of the equal links.
+  double bytes = 0;
+  // Bytes over all equal links, for the traffic report; 0 = `bytes` times the link's count.
+  double total_bytes = 0;
 };
 
 // One transfer: a collective, a push, a copy. Takes latency_seconds and then, while it is alone,
@@ -25,8 +27,8 @@ struct LinkUse {
 struct TransferSpec {
   double latency_seconds = 0;
   double bytes = 0;  // 0 = latency only
-  double lone_bytes_per_second =
-      0;  // what the cost model says it reaches alone; 0 = only links limit
+  // Rate that the cost model predicts without other traffic; 0 = the links alone limit the rate.
+  double lone_bytes_per_second = 0;
   std::vector<LinkUse> uses;
   double channels = 0;              // multiprocessors taken while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)
@@ -36,8 +38,8 @@ struct TransferSpec {
   double speed_beside_compute = 1;
   // Relative speed of the ranks' compute while the transfer runs, besides the effect of `cores`.
   double compute_speed = 1;
-  // For an observer: the operation ("all_reduce"), and its content ("bucket", the 2nd; -1 = there
-  // is only one). Texts that live as long as the simulation.
+  // For an observer: the operation ("all_reduce"), its content ("bucket"), and the content's number
+  // (2; -1 = there is only one). The texts must live as long as the simulation.
   std::string_view name{}, what{};
   int which = -1;
 };
@@ -48,7 +50,7 @@ enum class NetworkKind {
   flow,      // one coupled flow per transfer: max-min sharing on every link
 };
 
-// The executor of the world's programs (engine/executor.hpp).
+// The executor of the world's programs (engine/executor.hpp), as a scenario asks for it.
 enum class Engine {
   automatic,  // SimGrid where transfers can meet on a link and are few, the loop elsewhere
   simgrid,

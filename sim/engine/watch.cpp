@@ -1,4 +1,5 @@
-// Names issued work and reports its times to an observer.
+// Names issued work and reports its times to an observer. The engine computes a piece of work as a
+// whole; its parts (layers, kernels) get times here, only for the lanes that are watched.
 #include "engine/watch.hpp"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ std::vector<NamedWork::Part> parts_of(const QueuedWork& work, const WorkLabel& l
 
 }  // namespace
 
+// Tells the observer the ranks of each lane, then asks which lanes it watches.
 std::unique_ptr<Watch> Watch::make(Observer* observer, const RankGroupSpec& spec) {
   if (observer == nullptr) return nullptr;
   const int lanes = static_cast<int>(spec.ranks_per_lane.size());
@@ -93,6 +95,8 @@ void Watch::remember(const std::vector<double>& positions) {
   for (std::size_t w = 0; w < lanes_.size(); ++w) before_[w] = positions[at(w)];
 }
 
+// First pass: the idle time before each part by the rule of QueuedWork. Second pass: the idle times
+// are scaled so that they add up to the idle time of the whole, and the parts are reported.
 void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
                 const PartsDone& done) {
   const std::vector<NamedWork::Part>& parts = done.parts;
@@ -127,6 +131,7 @@ void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
   }
 }
 
+// Beside collectives, the seconds of each part follow from the speed at the part's own time.
 void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
                      const std::vector<double>& factors, const HostClock& host,
                      const std::vector<double>& positions, Interference* pace) {
@@ -149,6 +154,7 @@ void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label
   }
 }
 
+// A wait for a collective is divided by cause; any other wait has one cause.
 void Watch::waited(const Event::State& state, const std::vector<double>& positions) {
   for (std::size_t w = 0; w < lanes_.size(); ++w) {
     const double from = before_[w], to = positions[at(w)];

@@ -1,4 +1,5 @@
-// Keeps windows of collectives by group, and drops finished ones.
+// Keeps windows of collectives by group, and drops finished ones. A long run has millions of
+// collectives, but only the windows that overlap work in progress are ever asked about.
 #include "engine/windows.hpp"
 
 #include <algorithm>
@@ -23,6 +24,7 @@ CollectiveWindows::CollectiveWindows(const std::string& name, std::size_t lanes,
   }
 }
 
+// Windows of a group never overlap, so the windows of the latest collective end last.
 bool CollectiveWindows::reaches(double time) const {
   const auto latest =
       windows_.end() - static_cast<std::ptrdiff_t>(std::min(groups_, windows_.size()));
@@ -39,8 +41,10 @@ std::size_t CollectiveWindows::add(Collective collective) {
 void CollectiveWindows::forget(double time) {
   std::size_t over = 0;
   while (over < windows_.size() && windows_[over].end <= time) ++over;
-  over /= groups_;  // one that is over in some groups only is still asked about
-  if (over > 0 && over == collectives_.size()) --over;  // the next one starts after the latest
+  // A collective that is over in some groups only is still asked about.
+  over /= groups_;
+  // The latest one is kept, because the next one starts after it.
+  if (over > 0 && over == collectives_.size()) --over;
   windows_.erase(windows_.begin(), windows_.begin() + static_cast<std::ptrdiff_t>(over * groups_));
   collectives_.erase(collectives_.begin(),
                      collectives_.begin() + static_cast<std::ptrdiff_t>(over));

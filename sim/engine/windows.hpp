@@ -1,5 +1,5 @@
-// Start and end times of a communicator's collectives, by group of lanes. Used to divide gaps and
-// to slow down compute.
+// Start and end times of a communicator's collectives, by group of lanes. Interference slows down
+// compute inside of these windows, and Communicator::divide() divides gaps by them.
 #pragma once
 
 #include <cassert>
@@ -13,45 +13,49 @@
 
 namespace lockstep {
 
-// Start and end of a collective in seconds.
+// Start and end of a collective in one group, in seconds.
 struct Window {
   double start = 0;
-  double end = never;  // not known yet
+  double end = never;  // `never`: not known yet
 };
 
 // The collectives of one communicator in their order, numbered from 0. A collective has one window
-// per group of lanes; the windows of a group follow one another and never overlap.
+// per group of lanes; the windows of a group follow one another and never overlap:
+//   group 0   | 0 |   |  1  || 2 |
+//   group 1     | 0 ||  1  |   | 2 |
 class CollectiveWindows {
  public:
   struct Collective {
     std::shared_ptr<const Event::State> state;  // its end, and when each lane was ready for it
-    int kind = 0;                               // Interference::kind_of() its transfer
+    int kind = 0;                               // Interference::kind_of() of its transfer
   };
 
-  // `groups`: a partition of the lanes; empty = all lanes are one group. `name` of the communicator
-  // is for the error (std::logic_error) about groups that do not cover every lane.
+  // `groups` is a partition of the lanes; empty = all lanes are one group. Throws std::logic_error
+  // with `name`, the communicator's, if groups do not cover every lane.
   CollectiveWindows(const std::string& name, std::size_t lanes,
                     const std::vector<std::vector<int>>& groups);
 
   std::size_t groups() const { return groups_; }
+  // Whether all lanes have the same windows.
   bool together() const { return group_of_lane_.empty(); }
   std::size_t group_of(std::size_t lane) const {
     return group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
   }
   std::size_t first() const { return first_; }                        // the first that is kept
-  std::size_t count() const { return first_ + collectives_.size(); }  // so many were added
+  std::size_t count() const { return first_ + collectives_.size(); }  // all that were added
   bool forgotten(std::size_t serial) const { return serial < first_; }
   const Collective& collective(std::size_t serial) const { return collectives_[serial - first_]; }
-  // The collectives of one group, from first() on: the window of each, `groups()` apart.
+  // The windows of one group, from collective first() on, `groups()` elements apart.
   const Window* of_group(std::size_t group) const { return windows_.data() + group; }
   const Window& at(std::size_t serial, std::size_t group) const {
     return windows_[(serial - first_) * groups_ + group];
   }
-  // The windows of all groups.
+  // The windows of all groups of one collective.
   std::span<Window> of(std::size_t serial) {
     return {windows_.data() + (serial - first_) * groups_, groups_};
   }
-  // The windows of the only group, `last` included.
+  // The windows of the collectives from `first` to `last`, both included.
+  // REQUIRES: there is one group.
   std::span<const Window> between(std::size_t first, std::size_t last) const {
     assert(groups_ == 1);
     return {windows_.data() + (first - first_), last + 1 - first};
@@ -60,7 +64,7 @@ class CollectiveWindows {
   // Whether a window of any group ends after `time`.
   bool reaches(double time) const;
 
-  // Adds the windows of the next collective. Returns its number.
+  // Adds the windows of the next collective, with unknown ends. Returns its number.
   std::size_t add(Collective collective);
   // Drops collectives that ended by `time` in every group, except the last one.
   void forget(double time);

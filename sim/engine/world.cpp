@@ -1,4 +1,6 @@
-// Owns links, rank groups and communicators, and runs their programs on an executor.
+// Owns links, rank groups and communicators, and runs their programs on an executor. The groups'
+// background programs (communicators, paced streams) wait for work; when the last spawned program
+// ends, they are told to finish their queues and return.
 #include "engine/world.hpp"
 
 #include <deque>
@@ -18,8 +20,8 @@ struct World::Impl {
 
   ~Impl() { executor.reset(); }  // programs end before the objects that they use
 
-  // When the last spawned program ends, even by an exception, the background programs and the
-  // groups are told to end.
+  // Called when a spawned program ends, even by an exception. After the last one, the background
+  // programs and the groups are told to end.
   struct Leave {
     void operator()(Impl* world) const {
       if (--world->programs > 0) return;
@@ -27,6 +29,7 @@ struct World::Impl {
       for (RankGroup& group : world->groups) group.impl().close();
     }
   };
+  // Wraps a program so that Leave is called at its end.
   Program spawned(Program program, std::unique_ptr<Impl, Leave>) { co_await program; }
 
   std::unique_ptr<Executor> executor;
@@ -73,6 +76,7 @@ RankGroup& World::add_ranks(RankGroupSpec spec) {
       std::move(spec), impl_->network, impl_->communicators, impl_->observer));
 }
 
+// A channel's messages are transfers of a communicator with one group per lane.
 Channel& World::add_channel(const std::string& name, RankGroup& from, RankGroup& to) {
   std::vector<std::vector<int>> lanes;
   for (int lane = 0; lane < from.lanes(); ++lane) lanes.push_back({lane});

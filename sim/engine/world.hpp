@@ -24,14 +24,16 @@ namespace lockstep {
 
 class Channel;  // engine/channel.hpp
 
+// How a world runs; given to its constructor.
 struct WorldOptions {
   NetworkKind network = NetworkKind::flow;
-  // SimGrid once per process, ever: callers that simulate several points on it fork one child per
-  // point BEFORE. automatic = the loop.
+  // The executor; automatic = the loop. SimGrid starts once per process, ever: a caller that
+  // simulates several points on it must fork a child for each point BEFORE the first start.
   Engine engine = Engine::automatic;
   Observer* observer = nullptr;  // gets all events; null = none
 };
 
+// One simulated job. Owns all objects that it returns references to. Not safe for several threads.
 class World {
  public:
   explicit World(const WorldOptions& options = {});
@@ -44,34 +46,39 @@ class World {
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
   // Declares whether transfers may meet on the link; the default is that they may. Pass false if
-  // one communicator carries all transfers over the link: they are then computed in advance.
+  // one communicator carries all transfers over the link; such transfers are computed in advance.
   void meet(LinkId link, bool may);
   // Declares that the link's capacity changes during the run; no transfer over it is computed in
   // advance.
   void varies(LinkId link);
-  // Takes effect at once, also for transfers under way.
+  // Changes a link's capacity at once, also for transfers under way.
+  // REQUIRES: varies() was called for the link before the run.
   void set_capacity(LinkId link, double bytes_per_second);
   RankGroup& add_ranks(RankGroupSpec spec);
-  // Messages from every lane of `from` to the same lane of `to`. Both must have the same number of
-  // lanes.
+  // A channel for messages from every lane of `from` to the same lane of `to`.
+  // REQUIRES: both groups have the same number of lanes.
   Channel& add_channel(const std::string& name, RankGroup& from, RankGroup& to);
 
-  // The program begins at `at`, or at once if `at` has passed.
+  // Starts a program at `at`, or at once if `at` has passed. run() waits for it.
   ProgramId spawn(const std::string& name, Program program, double at = 0);
-  // A background program that run() does not wait for. It must end when over() rings.
+  // Starts a background program that run() does not wait for.
+  // REQUIRES: the program ends when over() rings.
   void spawn_beside(const std::string& name, Program program);
   Bell& over();  // rings when every spawned program has returned
   // Runs until every spawned program has returned and all issued work is complete. An exception
-  // thrown by a program leaves run(). Programs that can never go on throw std::logic_error.
+  // thrown by a program leaves run(). Throws std::logic_error if programs are left that wait for
+  // each other.
   void run();
 
   // --- for programs
   Executor& executor();
   double now() const;
-  Program transfer(TransferSpec spec);  // competes for its links
+  // Carries a transfer, which competes for its links, and returns when it is complete.
+  Program transfer(TransferSpec spec);
 
   // --- after run()
-  std::vector<LinkTotals> traffic() const;  // by link class, in order of registration
+  // Traffic by link class, in order of registration.
+  std::vector<LinkTotals> traffic() const;
 
  private:
   struct Impl;

@@ -1,4 +1,5 @@
-// The settings that a question of the explorer may make.
+// The settings that a question of the explorer may make. A list of allowed fields, and for names a
+// check against the offered models and platforms, keep a question from reading other files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace lockstep {
 
 namespace {
 
-// Settings of the page's controls. A profile and rows of measurements can only be left out.
+// Settings of the page's controls. A profile and an anchor can only be left out.
 constexpr std::array allowed{"model",
                              "model_parameters",
                              "input",
@@ -36,6 +37,7 @@ constexpr std::array allowed{"model",
                              "profile",
                              "anchor"};
 
+// Throws ConfigError if a value is neither offered by the page nor the scenario's own.
 void check_name(const Setting& setting, const std::vector<std::string>& known,
                 const std::string& own) {
   for (const Node& value : setting.values) {
@@ -46,6 +48,7 @@ void check_name(const Setting& setting, const std::vector<std::string>& known,
   }
 }
 
+// Whether a setting's value leaves the field out.
 bool is_nothing(const Node& value) {
   return value.scalar().empty() && value.elements().empty() && value.entries().empty();
 }

@@ -1,4 +1,6 @@
-// Turns the page's controls into settings, and settings into answers.
+// Turns the page's controls into settings, and settings into answers. An answer is the JSON of the
+// report (results/report.hpp) for one scenario, with the values of the page's controls, which
+// follow from the changed scenario and not from the page's own memory.
 #include "explorer/explorer.hpp"
 
 #include <fmt/format.h>
@@ -23,18 +25,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The content of a question's JSON.
 struct Question {
   std::string file;
   std::vector<std::string> settings;
 };
 
+// Throws Json::exception if the text is no question.
 Question read_question(const std::string& text) {
   const Json json = Json::parse(text);
   return {json.at("scenario").get<std::string>(),
           json.at("settings").get<std::vector<std::string>>()};
 }
 
-// A strategy that the page offers beside the scenario's own, as an entry of `strategies`.
+// A strategy that the page offers beside the scenario's own: an entry of `strategies`, and its
+// explanation.
 struct Preset {
   const char* entry;
   const char* says;
@@ -55,6 +60,7 @@ constexpr std::array presets{
            "nobody is more than three steps ahead"},
 };
 
+// Names of an enum's values, for a control.
 template <class Enum>
 Json names_of_enum() {
   Json names = Json::array();
@@ -74,7 +80,7 @@ Json dataset_of(const DatasetSpec& dataset) {
   return {{"of", ""}, {"amount", nullptr}, {"epochs", dataset.epochs}};
 }
 
-// The values of the controls: the scenario as it is now.
+// The values of the controls for a scenario.
 Json form_of(const Scenario& scenario, const Node& root, const ResultRecord& record) {
   Json strategies = Json::array();
   const std::vector<Node> entries = elements_of(root, "strategies");
@@ -100,11 +106,12 @@ Json form_of(const Scenario& scenario, const Node& root, const ResultRecord& rec
             {"strategies", std::move(strategies)}};
   if (record.sequence) form["sequence"] = *record.sequence;
   if (record.image) form["image"] = *record.image;
-  // Fields that another model or platform has no use for.
+  // Fields that must be left out if the page changes the model or the platform.
   form["has"] = Json::array();
   for (const char* field : {"model_parameters", "input", "fabric", "profile", "anchor"}) {
     if (root.find(field)) form["has"].push_back(field);
   }
+  // Values that the platform gives where the scenario does not.
   const Machine machine = load_machine(scenario.platform);
   form["price"] = scenario.price_per_gpu_hour.value_or(machine.price_per_gpu_hour);
   const FabricSpec fabric = changed(machine.fabric, scenario.fabric);
@@ -115,6 +122,7 @@ Json form_of(const Scenario& scenario, const Node& root, const ResultRecord& rec
   return form;
 }
 
+// The text as one word of a POSIX shell.
 std::string in_shell_quotes(const std::string& text) {
   const bool plain =
       text.find_first_not_of(
@@ -126,6 +134,7 @@ std::string in_shell_quotes(const std::string& text) {
   return quoted + "'";
 }
 
+// The command line that prints the same figures.
 std::string command_of(const Question& question) {
   std::string command = "lockstep run " + in_shell_quotes(question.file);
   for (const std::string& setting : question.settings) {
@@ -134,6 +143,7 @@ std::string command_of(const Question& question) {
   return command;
 }
 
+// A user's mistakes, for the page.
 Json errors_of(const ConfigError& error) {
   Json list = Json::array();
   for (const Diagnostic& diagnostic : error.diagnostics()) {
@@ -143,6 +153,7 @@ Json errors_of(const ConfigError& error) {
   return {{"errors", std::move(list)}};
 }
 
+// A reply with one message that belongs to no field.
 ExplorerReply fault(int status, const std::string& message) {
   const Json error{{"field", ""}, {"message", message}, {"hint", ""}};
   return {status, Json{{"errors", Json::array({error})}}.dump(-1, ' ', false,
@@ -153,6 +164,7 @@ ExplorerReply fault(int status, const std::string& message) {
 
 Explorer::Explorer(std::string file, int workers) : start_(std::move(file)), workers_(workers) {
   files_ = shipped_scenarios();
+  // A file of the user is offered before the shipped ones.
   if (start_.empty()) {
     start_ = files_.front();
   } else {
@@ -203,11 +215,15 @@ ExplorerReply Explorer::answer(const std::string& text,
       const auto node = file.find(field);
       return node ? node->scalar() : std::string();
     };
+    // The scenario's own model and platform are allowed even if they are files of the user.
     check_allowed(question.settings, {own("model"), own("platform")});
     const Node root = with_settings(file, question.settings);
     const Scenario scenario = read_scenario_node(root, question.file);
+    // The settings make a scenario tree, as in `run --set`; then the answer is a report of one
+    // chapter.
     ReportChapter chapter =
         report_chapter(scenario, run_scenario(scenario, {workers_, progress}), {workers_, {}});
+    // The page shows the file's own text as long as nothing is changed.
     if (!question.settings.empty()) chapter.inputs = document_text(root);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     Json reply{{"data", report_json({chapter})},

@@ -1,4 +1,6 @@
-// serve() of explorer.hpp, on Boost.Beast.
+// serve() of explorer.hpp: HTTP/1.1 by Boost.Beast, one thread with a coroutine per connection.
+// Each question runs in a child process of its own, because a simulation takes long, may crash, and
+// must be stoppable. Child processes are forked from the server and write their answer to a pipe.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -37,9 +39,11 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using tcp = asio::ip::tcp;
 
-constexpr std::uint64_t most_bytes = 64 * 1024;  // of a question
+constexpr std::uint64_t most_bytes = 64 * 1024;  // largest question
+// Time limit for a request to arrive and for a reply to leave.
 constexpr auto patience = std::chrono::seconds(30);
 
+// The parts of a request that routes.hpp looks at.
 PageRequest plain(const http::request<http::string_body>& request) {
   const auto header = [&](http::field field) { return std::string(request[field]); };
   return {std::string(request.method_string()),
@@ -51,6 +55,8 @@ PageRequest plain(const http::request<http::string_body>& request) {
           request.body()};
 }
 
+// Headers forbid the browser to keep replies, to guess their type, and to load anything from
+// elsewhere.
 http::response<http::string_body> with_headers(PageReply reply, unsigned version, bool keep_alive) {
   http::response<http::string_body> response{static_cast<http::status>(reply.status), version};
   if (reply.type.empty()) reply.type = PageReply{}.type;
@@ -65,10 +71,12 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
   return response;
 }
 
-// In a child process: writes a line "progress JSON" now and then, and at the end "STATUS JSON".
+// Runs in a child process: writes a line "progress JSON" now and then, and at the end "STATUS
+// JSON". The child is killed if the server ends.
 [[noreturn]] void answer_in_child(const Explorer& explorer, const std::string& question, int out) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A connection is closed when the server closes it, not when its last question ends.
+  // Close all descriptors but the pipe, because a connection that the child held open would not
+  // close when the server closes it.
   ::close_range(3, static_cast<unsigned>(out) - 1, 0);
   ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
   const auto tell = [out](const std::string& line) {
@@ -79,6 +87,7 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
       done += static_cast<std::size_t>(n);
     }
   };
+  // The parent reads lines, so a newer line replaces the page's progress as soon as it arrives.
   const ExplorerReply reply = explorer.answer(question, [&](const RunProgress& now) {
     const nlohmann::json json{
         {"done", now.done}, {"all", now.all}, {"point", now.point}, {"fraction", now.fraction}};
@@ -88,7 +97,8 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
   ::_exit(0);
 }
 
-// A question that a child process answers. The child ends with it.
+// A question that a child process answers, and the read end of its pipe. The destructor kills the
+// child.
 class RunningQuestion {
  public:
   RunningQuestion(const asio::any_io_executor& executor, const Explorer& explorer,
@@ -104,6 +114,7 @@ class RunningQuestion {
   ~RunningQuestion() { end(); }
   RunningQuestion(const RunningQuestion&) = delete;
   RunningQuestion& operator=(const RunningQuestion&) = delete;
+  // Kills the child and reaps it. May be called twice.
   void end() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -118,20 +129,23 @@ class RunningQuestion {
   pid_t pid_ = -1;
 };
 
-// A closed connection ends the question: its answer is no longer wanted.
+// Waits for the end of the connection and then ends the question, because nobody waits for its
+// answer. A socket that is readable without bytes is closed.
 void end_with_connection(tcp::socket& socket, const std::shared_ptr<RunningQuestion>& question) {
   socket.async_wait(tcp::socket::wait_read, [&socket, question](const beast::error_code& error) {
     if (error || question->ended()) return;  // answered: the socket may be gone
     char byte = 0;
     const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) {
-      end_with_connection(socket, question);  // it was told of what had been read already
+      end_with_connection(socket, question);  // this wait was for bytes that have been read already
     } else if (n <= 0) {
       question->end();
     }
   });
 }
 
+// Starts the child for a question and reads its lines until the answer; keeps its progress
+// meanwhile.
 asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& request,
                                   const Explorer& explorer, Progress& progress) {
   const auto question =
@@ -145,6 +159,7 @@ asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& reques
         co_await asio::async_read_until(question->lines, asio::dynamic_buffer(text), '\n',
                                         asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
+    // A line is "KIND JSON" and its line end; KIND is "progress" or the HTTP status.
     const std::size_t blank = text.find(' ');
     const std::string kind = text.substr(0, blank);
     std::string json = text.substr(blank + 1, size - blank - 2);
@@ -157,10 +172,12 @@ asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& reques
   }
   progress.erase(request.question);
   question->end();
+  // Ends the wait of end_with_connection().
   socket.cancel(error);
   co_return reply;
 }
 
+// Serves one connection, request after request, until it is closed.
 asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explorer,
                                Progress& progress, int port) {
   beast::flat_buffer buffer;
@@ -193,6 +210,7 @@ asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explore
   }
 }
 
+// Accepts connections for ever, each with a coroutine of its own.
 asio::awaitable<void> accept_all(tcp::acceptor& acceptor, const Explorer& explorer, int port) {
   Progress progress;
   asio::steady_timer pause(acceptor.get_executor());
@@ -200,14 +218,15 @@ asio::awaitable<void> accept_all(tcp::acceptor& acceptor, const Explorer& explor
     beast::error_code error;
     tcp::socket socket =
         co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
-    if (error) {  // no descriptor is free, for example
+    // Accepting may fail for a while, for example if no descriptor is free: try again later.
+    if (error) {
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(asio::use_awaitable);
       continue;
     }
     asio::co_spawn(acceptor.get_executor(),
                    converse(beast::tcp_stream(std::move(socket)), explorer, progress, port),
-                   [](const std::exception_ptr&) {});  // a connection's end is nobody's fault
+                   [](const std::exception_ptr&) {});  // a broken connection is no error
   }
 }
 
@@ -226,7 +245,7 @@ void serve(const Explorer& explorer, int port, const std::function<void(int)>& r
     throw OutputError(fmt::format("cannot listen on port {}: {}; --port 0 takes a free one", port,
                                   error.code().message()));
   }
-  // There is nothing to put in order: children end with their parent.
+  // Nothing must be cleaned up: children end with their parent.
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { ::_exit(0); });
   ready(acceptor.local_endpoint().port());
   asio::co_spawn(io, accept_all(acceptor, explorer, acceptor.local_endpoint().port()),

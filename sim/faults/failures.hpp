@@ -1,4 +1,5 @@
-// An endless stream of failures, by rate and at given times. Used by the player of a long run.
+// An endless stream of failures, by rate and at given times, in the order of time. The player of a
+// long run (player.hpp) takes one event after the other and tells which nodes are in use.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +12,47 @@
 
 namespace lockstep {
 
+// The kind of an event. The numbering is part of the keys of random draws.
 enum class Failing { node, server, job, worker, link, leaves, joins, slows };
 
-// Failures per second of a single unit; a node's rate includes its GPUs. `workers`: rate of all
-// workers of one node together.
+// Failures per second of a single unit; a node's rate includes its GPUs. `workers` is the rate of
+// all workers of one node together.
 struct FailureSpeeds {
   double node = 0, server = 0, job = 0, workers = 0, link = 0;
-  double slows = 0;  // how often a node becomes slow
+  double slows = 0;  // rate at which a node becomes slow
 };
 
+// An event of the stream.
 struct FailureEvent {
-  double seconds = 0;
+  double seconds = 0;  // since the start of the run
   Failing what = Failing::job;
-  int number = 0;  // which server; of all others but the job which node
+  int number = 0;  // of the server for Failing::server, 0 for Failing::job, else of the node
 };
 
-// Failures at given times, the earliest first.
+// The given failures, the earliest first.
 std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given);
 
-// Only nodes in use fail, with their workers and links: after enters() and until leaves(). Draws
-// are keyed by (seed, run, unit, number of the unit's failure), so that no draw depends on other
+// Only nodes in use fail, with their workers and links: between enters() and leaves(). Draws are
+// keyed by (seed, run, unit, number of the unit's failure), so that no draw depends on other
 // events.
 class Failures {
  public:
+  // `given` are the events at given times, and `run` is the number of the repetition.
   Failures(const FailureSpeeds& speeds, int servers, const std::vector<ScheduledFailure>& given,
            int workers_per_node, std::uint64_t seed, int run);
 
+  // A node begins or ends to be in use; its failures by rate are drawn, or void.
   void enters(int node, double now);
   void leaves(int node) { ++generation_[node]; }
-  double next_seconds();  // infinity = never
-  FailureEvent take();    // the next one; of what stays in use, the one after it is drawn
+  double next_seconds();  // time of the next event; infinity = never
+  // Takes the next event. Draws the next failure of the unit, unless the event takes the unit out
+  // of use.
+  // REQUIRES: next_seconds() is finite.
+  FailureEvent take();
 
  private:
+  // A failure that is drawn or given. A drawn one is void if its node has left since: `generation`
+  // is the node's at the time of the draw.
   struct Coming : FailureEvent {
     int generation = 0;
     bool given = false;
@@ -51,6 +61,7 @@ class Failures {
              std::tuple(other.seconds, other.what, other.number, other.given);
     }
   };
+  // Draws the next failure of a unit after `now`.
   void draw(Failing what, int number, double now);
   bool outdated(const Coming& coming) const;
 
@@ -58,8 +69,9 @@ class Failures {
   std::uint64_t seed_;
   std::uint32_t run_;
   std::priority_queue<Coming, std::vector<Coming>, std::greater<>> coming_;
+  // Number of draws of each unit so far.
   std::map<std::pair<Failing, int>, std::uint32_t> drawn_;
-  std::map<int, int> generation_;  // of nodes
+  std::map<int, int> generation_;  // by node: how often it has left
 };
 
 }  // namespace lockstep

@@ -1,4 +1,7 @@
-// Plays a run between failures: progress, checkpoints and restarts.
+// Plays a run between failures: progress, checkpoints and restarts. The player moves time from
+// event to event: a period of work, standing still or waiting ends when its time is over or a
+// failure, a repair or a joining node interrupts it (pass()). Nodes that come and go are in
+// player_events.cpp.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,6 +17,8 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+// The first nodes of the job enter; the others and absent nodes are idle or away. `needed_` is the
+// smallest number of nodes that makes progress.
 Player::Player(const LongRun& plan, std::uint64_t seed, int run)
     : plan_(plan),
       failures_(plan.speeds, plan.servers, plan.faults.at, plan.workers_per_node, seed, run),
@@ -37,17 +42,21 @@ Player::Player(const LongRun& plan, std::uint64_t seed, int run)
       std::find_if(speed.begin(), speed.end(), [](double s) { return s > 0; }) - speed.begin());
 }
 
+// The main loop. Each turn handles the first condition that applies.
 LongRunResult Player::play() {
   while (now_ < limit_) {
     progress_.reach(now_);
+    // The remaining replicas stand still until they continue without a failed one.
     if (now_ < stalled_until_) {
       if (!quiet(stalled_until_ - now_) && !recover()) break;
       continue;
     }
+    // Nodes want to leave or join: save everything first.
     if (!leaving_.empty() || regroups_) {
       if (!hand_over()) break;
       continue;
     }
+    // Too few nodes, or no replica trains.
     if (speed() <= 0) {
       if (!wait_until([this] { return speed() > 0; })) break;
       continue;
@@ -77,6 +86,8 @@ double Player::speed() const {
   return there * (progress_.storage().writing() ? plan_.speed_while_writing : 1);
 }
 
+// Steps per second of the nodes that take part. Failed workers count as a fraction of a node; the
+// speed between two whole numbers of nodes is interpolated linearly.
 double Player::speed_of_those_there() const {
   const double all = plan_.steps_per_second[static_cast<std::size_t>(taking_part())];
   if (workers_down_ == 0) return all;
@@ -86,6 +97,7 @@ double Player::speed_of_those_there() const {
   return less + (more - less) * (left - static_cast<double>(below));
 }
 
+// Factor (<= 1) on the speed. Slow nodes of replicas that do not train are not counted.
 double Player::share_with_slow_nodes() const {
   const auto count = std::count_if(slow_.begin(), slow_.end(), [this](int node) {
     const int place = nodes_[static_cast<std::size_t>(node)].place;
@@ -96,6 +108,8 @@ double Player::share_with_slow_nodes() const {
   return count > 0 ? 1 - lost : 1;
 }
 
+// Moves time by `seconds`, or to the first event that affects the job. Other events happen on the
+// way.
 End Player::pass(double seconds, double& account) {
   const double until = now_ + seconds;
   while (true) {
@@ -116,11 +130,13 @@ End Player::work() {
   const double done = progress_.done().steps, pace = speed();
   const double target = std::max(done, std::min(progress_.storage().next_steps(), plan_.steps));
   const double needed = (target - done) / pace;
+  // A write beside training slows the steps, so the speed changes when it completes.
   const double unchanged = progress_.storage().completes - now_;
   progress_.goes_on_at(pace, now_);
   double spent = 0;
   const End end = pass(std::min(needed, unchanged), spent);
   progress_.goes_on_at(0, now_);
+  // Avoids an endless number of tiny periods by rounding.
   if (end == End::over && needed <= unchanged) progress_.arrives_at(target);
   return end;
 }
@@ -140,10 +156,12 @@ bool Player::checkpoint() {
   progress_.begins_to_store(now_);
   // A node that comes back alone joins alone; spare nodes that stand idle then are not needed.
   if (alone() || idle_.empty() || members_ == plan_.nodes()) return true;
-  take_idle();  // those that came back join where nothing is lost by it
+  // Nodes that are back join now, right after a checkpoint, because the restart loses no work.
+  take_idle();
   return quiet(plan_.faults.restart_seconds) || recover();
 }
 
+// Idle nodes enter the job until it has all its nodes.
 void Player::take_idle() {
   regroups_ = false;
   while (members_ < plan_.nodes() && !idle_.empty()) {
@@ -152,6 +170,7 @@ void Player::take_idle() {
   }
 }
 
+// Passes time until the condition is met. Gives up if nothing can return or the time limit is over.
 template <class Condition>
 bool Player::wait_until(Condition met) {
   while (!met()) {
@@ -168,6 +187,7 @@ bool Player::wait_for_nodes() {
   return wait_until([this] { return members_ >= needed_; });
 }
 
+// A failed restart begins anew: detection, waiting for nodes, restart.
 bool Player::recover() {
   stalled_until_ = now_;
   if (replicas_.any()) replicas_.stop_all();
@@ -195,6 +215,8 @@ bool Player::restart_all(double reading_seconds) {
   return true;
 }
 
+// Numbers the places of nodes in use anew, without holes, so that as many replicas as possible are
+// complete.
 void Player::gather_replicas() {
   if (!replicas_.any()) return;
   free_places_.clear();
@@ -209,7 +231,8 @@ void Player::gather_replicas() {
 }
 
 bool Player::hand_over() {
-  while (next_seconds() <= now_) {  // all who leave or join at once do so together
+  // All nodes that leave or join at this moment do so together.
+  while (next_seconds() <= now_) {
     if (happen() == End::stopped) return recover();
   }
   const Checkpointing& storage = progress_.storage();
@@ -221,6 +244,7 @@ bool Player::hand_over() {
   return restart_all(plan_.read_seconds) || recover();
 }
 
+// Failed workers are back with the restart; scheduled returns of theirs are void (new generation).
 void Player::all_workers_restart() {
   if (std::exchange(workers_down_, 0) == 0) return;
   for (NodeState& state : nodes_) {
@@ -243,6 +267,7 @@ bool Player::quiet(double seconds) {
   return true;
 }
 
+// Spare nodes, whose numbers follow the job's, count as full.
 int LongRun::workers_of(int node) const {
   if (workers == 0 || node >= nodes()) return workers_per_node;
   return std::clamp(workers - node * workers_per_node, 0, workers_per_node);
@@ -257,12 +282,16 @@ double LongRun::failure_free_seconds() const {
   if (std::isinf(steps_between_checkpoints)) return training;
   const double count = std::max(0.0, std::ceil(steps / steps_between_checkpoints) - 1);
   if (!copy_seconds) return training + count * write_seconds;
-  // The time that a write leaves beside it; a stretch of work is over before the write at most
-  // once.
+  // The time of a stretch of `work` seconds at full speed beside a write. With s the speed while
+  // writing and w the write's seconds, the stretch takes work / s if it ends before the write, else
+  // work + (1 - s) w.
   const auto beside = [&](double work) {
     return std::min(work / speed_while_writing, work + (1 - speed_while_writing) * write_seconds);
   };
   if (count == 0) return training;
+  // The first stretch has no write beside it. Each further stretch begins with a copy, and its
+  // checkpoint waits for the write before. The last stretch is the remaining work, without a
+  // checkpoint at its end.
   const double each = steps_between_checkpoints / pace;
   return each + count * *copy_seconds + (count - 1) * std::max(write_seconds, beside(each)) +
          beside(training - count * each);

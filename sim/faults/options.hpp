@@ -1,4 +1,6 @@
-// Options of failures in a long run, and of checkpoints. Parsers, schema and the long run use them.
+// Options of failures and checkpoints in a long run: the `faults:` and `checkpoint:` blocks of a
+// scenario, with one declaration per field. The scenario's reader and schema use them, and the long
+// run (long_run.hpp) plays them. All times are seconds; docs/faults.md explains the model.
 #pragma once
 
 #include <algorithm>
@@ -11,26 +13,30 @@
 
 namespace lockstep {
 
-// Failure rates of a single unit; absent = never fails. Times between failures are exponentially
-// distributed and independent.
+// Mean seconds between two failures of a single unit; absent = never fails. Times between failures
+// are exponentially distributed and independent.
 struct FailureRates {
   std::optional<double> gpu, node, server, job, worker, link;
 };
 
-// At a given time of the run: a failure of a node, a server, a worker or a node's link, a node that
-// leaves, joins or becomes slow, or (none of them) a failure of the job's software.
+// An event at a given time of the run. At most one of the numbers is given: a node, a server, a
+// worker or a node's link fails, or a node leaves, joins or becomes slow. Without a number the
+// job's software fails.
 struct ScheduledFailure {
   double seconds = 0;
   std::optional<int> node = {}, server = {}, worker = {}, link = {}, leaves = {}, joins = {},
                      slows = {};
   Location where = {};
 
+  // Number of the numbers that are given; more than one is an error.
   int said() const {
     return node.has_value() + server.has_value() + worker.has_value() + link.has_value() +
            leaves.has_value() + joins.has_value() + slows.has_value();
   }
 };
 
+// How a job continues after a failure: restart with all nodes, with the remaining nodes, or with
+// the remaining replicas while the failed one returns.
 enum class Recovery { restart, elastic, replicas };
 template <>
 struct EnumNames<Recovery> {
@@ -39,8 +45,8 @@ struct EnumNames<Recovery> {
 
 // Nodes that become slow without failing, and stay slow until they are replaced.
 struct Degraded {
-  std::optional<double> mean_seconds;  // of one node; absent = only at given times
-  double factor = 1.5;
+  std::optional<double> mean_seconds;         // for one node; absent = only at given times
+  double factor = 1.5;                        // device work takes so many times longer
   std::optional<double> evict_after_seconds;  // absent = never
 };
 
@@ -50,40 +56,45 @@ struct Until {
   int runs = 1000;         // at most
 };
 
+// The `faults:` block.
 struct Faults {
   FailureRates between;
   std::vector<ScheduledFailure> at;
-  double detection_seconds = 60;
-  double restart_seconds = 300;
-  std::optional<double> hot_restart_seconds;  // of a job in which spare nodes take all free places
+  double detection_seconds = 60;  // from a failure until the job is stopped
+  double restart_seconds = 300;   // from the stop until the checkpoint is being read
+  // In place of restart_seconds if spare nodes, on which the program runs, take all free places.
+  std::optional<double> hot_restart_seconds;
   std::optional<double> reconfigure_seconds;  // absent = `usual_reconfigure_seconds`
-  std::optional<double> repair_seconds;
-  std::optional<double> link_outage_seconds;
-  int spare_nodes = 0;
-  std::optional<Recovery> recovery;  // absent = elastic where workers need not keep step
-  int min_nodes = 1;
+  std::optional<double> repair_seconds;       // until a failed node is back; absent = never
+  std::optional<double> link_outage_seconds;  // until a node with a failed link is back
+  int spare_nodes = 0;                        // idle nodes that replace failed ones
+  std::optional<Recovery> recovery;  // absent = elastic if workers need not keep step, else restart
+  int min_nodes = 1;                 // with fewer the job waits
   std::optional<Degraded> degraded;
-  int runs = 20;
+  int runs = 20;  // repetitions with other random failures
   std::optional<Until> until;
   Location where = {};
 };
 inline constexpr double usual_reconfigure_seconds = 30;  // an assumption
 
+// blocking: training stands still for the whole write. staged: only for the copy to host memory.
 enum class CheckpointWrite { blocking, staged };
 template <>
 struct EnumNames<CheckpointWrite> {
   static constexpr std::array names{"blocking", "staged"};
 };
 
+// Copies of the state in the memory of hosts (MemoryCopies in long_run.hpp).
 struct PeerCopies {
-  int copies = 2;
+  int copies = 2;                       // hosts that hold each share, its own among them
   std::optional<double> every_seconds;  // absent = as often as the network's idle time allows
 };
 
+// The `checkpoint:` block.
 struct Checkpoints {
-  std::optional<double> every_seconds;
-  std::optional<double> bytes;
-  double bytes_per_second = 2e9;
+  std::optional<double> every_seconds;  // of training; absent = Young's and Daly's optimum
+  std::optional<double> bytes;    // of one checkpoint; absent = parameters and optimizer state
+  double bytes_per_second = 2e9;  // to and from storage, of each host with a share
   CheckpointWrite write = CheckpointWrite::blocking;
   std::optional<PeerCopies> peers;
   Location where = {};
@@ -157,6 +168,7 @@ void describe(Visitor& v, Until& u) {
   v.field("runs", u.runs, "Largest number of runs.", {.min = 1, .max = 10000});
 }
 
+// Reports `degraded` settings that do not fit together.
 template <class Report>
 void check_slow_nodes(const Faults& f, Report report) {
   const bool listed =

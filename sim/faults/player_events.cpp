@@ -1,4 +1,10 @@
-// Nodes that come and go: failures, repairs, spare nodes, evictions, nodes that leave and join.
+// Nodes that come and go: failures, repairs, spare nodes, evictions, nodes that leave and join. A
+// node is in one of these states:
+//   in use     trains, or waits with the job; only such nodes fail by rate
+//   idle       spare, or back and not needed yet
+//   expected   in repair, or on its way; returns_ has its time
+//   away       taken away with notice, or not there yet; returns by a `joins` event
+//   lost       failed without `repair`; returns by a `joins` event
 #include <algorithm>
 #include <utility>
 
@@ -20,6 +26,7 @@ void Player::set_away(int node, bool away) {
   away_ += (away ? 1 : -1) * plan_.workers_of(node);
 }
 
+// A replica that becomes complete by this node restarts alone.
 void Player::enter(int node) {
   NodeState& state = at(node);
   state.in_use = true;
@@ -44,6 +51,7 @@ void Player::restart_replica(int replica, double seconds) {
                  Coming::replica});
 }
 
+// Removes a node from the job, and all that was scheduled for it (new generation).
 void Player::take_out(int node) {
   NodeState& state = at(node);
   state.in_use = state.evicted = false;
@@ -64,6 +72,7 @@ void Player::expect(int node, double seconds) {
   returns_.push({now_ + seconds, node});
 }
 
+// Handles the next scheduled return.
 End Player::comes_back() {
   const Return back = returns_.top();
   returns_.pop();
@@ -86,6 +95,8 @@ End Player::comes_back() {
   return End::changed;
 }
 
+// A node that is back enters at once if nodes come back alone and a place is free. Otherwise the
+// node is idle, and may replace a slow node.
 End Player::is_available(int node) {
   if (alone() && members_ < plan_.nodes()) {
     enter(node);
@@ -97,6 +108,8 @@ End Player::is_available(int node) {
 
 End Player::evict() {
   End end = End::over;
+  // No idle node is left to take the slow node's place, after all places that are free or become
+  // free.
   const auto is_missed = [&] { return idle_.size() <= leaving_.size() + free_places_.size(); };
   while (!overdue_.empty() && end != End::stopped && (needed_ < plan_.nodes() || !is_missed())) {
     const int node = *overdue_.begin();
@@ -115,6 +128,7 @@ End Player::becomes_slow(int node) {
   return End::changed;
 }
 
+// Handles the next event of the stream of failures.
 End Player::fails() {
   const FailureEvent event = failures_.take();
   if (event.what == Failing::server || event.what == Failing::job) {
@@ -131,6 +145,8 @@ End Player::fails() {
   return node_fails(event.number, event.what == Failing::link);
 }
 
+// The process of a GPU fails; its node stays. Replicas: the whole replica restarts. Other jobs in
+// step stop. Independent workers continue, and the worker returns by itself.
 End Player::worker_fails(int node) {
   NodeState& state = at(node);
   if (state.workers_down == plan_.workers_of(node)) return End::over;  // all are down
@@ -162,6 +178,7 @@ End Player::stops(int replica, double detection_seconds) {
   return End::changed;
 }
 
+// A failure in a replica; an interruption only if the replica trained and others remain.
 End Player::fails_alone(int replica) {
   const bool trained = replicas_.trains(replica);
   const End end = stops(replica, plan_.faults.detection_seconds);
@@ -169,15 +186,17 @@ End Player::fails_alone(int replica) {
   return end;
 }
 
+// A node, or its link, fails. Where nodes come back alone, an idle spare node takes its place.
 End Player::node_fails(int node, bool link) {
   ++result_.failures;
-  const bool leaving = leaving_.contains(node) && !at(node).evicted;  // for good
+  // A node that was to leave for good does not come back.
+  const bool leaving = leaving_.contains(node) && !at(node).evicted;
   take_out(node);
   const Faults& faults = plan_.faults;
-  const bool restarts = plan_.independent_workers;  // without the others
+  const bool restarts = plan_.independent_workers;  // the node's workers restart without the others
   if (leaving) {
     set_away(node, true);
-  } else if (link) {  // workers behind a link that is back go on
+  } else if (link) {  // workers behind a link that is back continue
     expect(node, *faults.link_outage_seconds);
   } else if (faults.repair_seconds) {
     expect(node, *faults.repair_seconds + (restarts ? faults.restart_seconds : 0));
@@ -197,6 +216,7 @@ End Player::leaves(int node) {
   return go_away(node);
 }
 
+// A node leaves now: for good, or because it was slow; a slow node returns after its repair.
 End Player::go_away(int node) {
   NodeState& state = at(node);
   const bool in_use = state.in_use, missed = in_use || state.expected, evicted = state.evicted;
@@ -221,6 +241,7 @@ void Player::call_spare(double seconds) {
   idle_.pop_back();
 }
 
+// A `joins` event: an absent or lost node is there from this moment on.
 End Player::joins(int node) {
   --joining_;
   if (!is_there(node)) return End::over;
@@ -228,7 +249,7 @@ End Player::joins(int node) {
   if (state.in_use || std::find(idle_.begin(), idle_.end(), node) != idle_.end()) {
     return End::over;
   }
-  if (state.away) set_away(node, false);  // else it failed, perhaps for good
+  if (state.away) set_away(node, false);  // otherwise it has failed
   if (state.expected) return End::over;
   regroups_ = !alone() && members_ < plan_.nodes();
   return is_available(node) == End::changed || regroups_ ? End::changed : End::over;

@@ -1,4 +1,6 @@
-// Checkpoints that become complete, are abandoned, or are gone back to.
+// Checkpoints that become complete, are abandoned, or are gone back to. Progress is a linear
+// function of time between two calls of goes_on_at(). Copies in memory cost the player no event:
+// reach() computes in closed form which copy is the latest.
 #include "faults/progress.hpp"
 
 #include <algorithm>
@@ -40,8 +42,12 @@ void Progress::reach(double now) {
   completes_copy(now);
 }
 
+// Copies follow each other at the later of their interval and the end of the copy before, so only
+// the last two since `from` matter: the last complete one and the one in progress.
 void Progress::copy(const Mark& from, double then) {
+  // Seconds from `then` until a copy in progress is complete.
   const double free = memory_.writing() ? std::max(0.0, memory_.completes - then) : 0;
+  // Progress, in steps, at the begin of the first new copy, and the steps between two copies.
   const double first = std::max(memory_.next_steps(), from.steps + free * pace_);
   if (done_.steps < first) return;
   const double apart = std::max(memory_.steps_between, memory_.beside_seconds * pace_);
@@ -51,7 +57,8 @@ void Progress::copy(const Mark& from, double then) {
   };
   const double last = std::floor((done_.steps - first) / apart);
   if (last >= 1) begin(last - 1);
-  completes_copy(memory_.completes);  // the one before
+  // The copy before the last is complete.
+  completes_copy(memory_.completes);
   begin(last);
 }
 
@@ -74,8 +81,9 @@ void Progress::saved() {
 void Progress::loses_host(int place, double now) {
   if (plan_.memory.copies == 0) return;
   reach(now);
-  memory_.abandon();  // a copy to this host will not be complete
-  // Hosts of a last group that is smaller are in the one before, which counts as lost too soon.
+  memory_.abandon();  // a copy to this host cannot become complete
+  // Hosts of a smaller last group are counted in the group before, so that group counts as lost a
+  // little too soon.
   const auto groups = std::max(1, plan_.nodes() / plan_.memory.copies);
   const auto group = static_cast<std::size_t>(std::min(place / plan_.memory.copies, groups - 1));
   if (++lost_hosts_[group] >= plan_.memory.copies) memory_holds_ = false;
@@ -87,7 +95,8 @@ double Progress::go_back(double now) {
   memory_.abandon();
   memory_holds_ = reads_memory();
   const Mark to = memory_holds_ ? memory_.kept : storage_.kept;
-  memory_.kept = to;  // the next copy is due from there, whatever memory holds
+  // The next copy is due from there, whether memory holds a copy or not.
+  memory_.kept = to;
   const double lost = done_.seconds - to.seconds;
   done_ = to;
   return lost;
@@ -95,6 +104,7 @@ double Progress::go_back(double now) {
 
 double Progress::reading_seconds() const {
   if (!reads_memory()) return plan_.read_seconds;
+  // A new host has no copy, and fetches one from another host first.
   const bool any_lost =
       std::any_of(lost_hosts_.begin(), lost_hosts_.end(), [](int lost) { return lost > 0; });
   return plan_.memory.load_seconds + (any_lost ? plan_.memory.fetch_seconds : 0);

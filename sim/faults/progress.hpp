@@ -1,5 +1,5 @@
 // The progress of a run, and its saved states: checkpoints in storage and copies in the memory of
-// hosts. Used by the player of a long run.
+// hosts. Used by the player of a long run, which says when training goes on and at which pace.
 #pragma once
 
 #include <limits>
@@ -12,20 +12,26 @@ namespace lockstep {
 // A point of a run's progress.
 struct Mark {
   double steps = 0;
-  double seconds = 0;  // of training that they took
+  double seconds = 0;  // of training that the steps took
 };
 
 // One kind of checkpoint: seconds that training stands still for it, and seconds of the write
-// beside training after that. One checkpoint is written at a time.
+// beside training after that. One checkpoint is written at a time:
+//   training  |  stall  |  training, maybe slower  |
+//   write               |  beside                  |
+//                       begin()                    completes
 struct Checkpointing {
   double steps_between = std::numeric_limits<double>::infinity();  // infinity = none
   double stall_seconds = 0;
   double beside_seconds = 0;
-  Mark kept{};   // the last complete one; at first the beginning of the run
-  Mark begun{};  // the one that is being written
-  double completes = std::numeric_limits<double>::infinity();  // when; infinity = none is written
+  // The last complete checkpoint; at first the beginning of the run.
+  Mark kept{};
+  // The checkpoint that is being written, and the time at which it completes; infinity = none.
+  Mark begun{};
+  double completes = std::numeric_limits<double>::infinity();
 
   bool writing() const { return completes < std::numeric_limits<double>::infinity(); }
+  // Progress in steps at which the next checkpoint is due.
   double next_steps() const { return (writing() ? begun : kept).steps + steps_between; }
   void begin(const Mark& mark, double now) {
     begun = mark;
@@ -36,6 +42,7 @@ struct Checkpointing {
   bool settle(double now);
 };
 
+// Steps done, and the states to which a failure may return.
 class Progress {
  public:
   explicit Progress(const LongRun& plan);
@@ -50,34 +57,39 @@ class Progress {
   void reach(double now);
   // Sets the progress to an exact number of steps.
   void arrives_at(double steps) { done_.steps = steps; }
-  // Begins a checkpoint of the present state; it is complete at once unless it is written beside
-  // training.
+  // Begins a checkpoint of the present state. Without a write beside training it is complete at
+  // once.
   void begins_to_store(double now);
-  // Everything is in storage, also states that were being written.
+  // The present state is in storage; a write in progress is void.
   void saved();
-  // The host of a place has lost its memory.
+  // The host at this place of the job has lost its memory, and the copies in it.
   void loses_host(int place, double now);
   // After a failure: returns to the latest saved state. Returns the lost seconds of training.
   double go_back(double now);
-  // Whether a restart reads from memory; it takes reading_seconds().
+  // Whether a restart reads from memory: every share of the copies survives, and storage has no
+  // later state.
   bool reads_memory() const { return memory_holds_ && memory_.kept.steps >= storage_.kept.steps; }
+  // Seconds that a restart takes to read the state.
   double reading_seconds() const;
-  // A restart from memory is complete: every host holds its copies.
+  // Every host holds its copies: after a restart, or after a complete copy.
   void restarted();
 
  private:
   const LongRun& plan_;
   // Starts the copies that were due since `from`, the progress at time `then`.
   void copy(const Mark& from, double then);
+  // Completes a copy in memory whose time has come.
   void completes_copy(double now);
 
   Mark done_;
-  Mark base_;                      // when pace_ was told,
-  double pace_ = 0, told_at_ = 0;  // and when that was
+  // Progress and time at the latest goes_on_at().
+  Mark base_;
+  double pace_ = 0, told_at_ = 0;  // pace in steps per second
   double now_ = 0;
   Checkpointing storage_, memory_;
-  bool memory_holds_ = false;  // for every share of memory_.kept some host has it
-  // Number of hosts lost since then, by group; a group is the hosts that hold the same shares.
+  // Whether some host has each share of memory_.kept.
+  bool memory_holds_ = false;
+  // Number of hosts lost since the copy, by group; a group is the hosts that hold the same shares.
   std::vector<int> lost_hosts_;
 };
 

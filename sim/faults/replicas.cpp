@@ -1,4 +1,5 @@
-// Stops and starts replicas.
+// Keeps the nodes and the state of each replica, and counts the replicas that train. Each stop
+// begins a new generation. A return that was scheduled before the stop has no effect.
 #include "faults/replicas.hpp"
 
 namespace lockstep {

@@ -1,17 +1,19 @@
 // Replicas of a job that fail and return by themselves: which replicas have all their nodes, and
-// which train. Used by the player of a long run.
+// which train. Used by the player of a long run with recovery: replicas.
 #pragma once
 
 #include <vector>
 
 namespace lockstep {
 
+// Counts nodes and the state of each replica. A replica may train only while it is whole.
 class Replicas {
  public:
   // Each replica has `nodes_each` consecutive places; 0 = the job has no replicas.
   Replicas(int places, int nodes_each);
 
   bool any() const { return nodes_each_ > 0; }
+  // The replica of a place.
   int of(int place) const { return place / nodes_each_; }
   int training_nodes() const { return training_ * nodes_each_; }
   bool trains(int replica) const { return at(replica).trains; }
@@ -21,11 +23,11 @@ class Replicas {
 
   void node_enters(int place) { ++at(of(place)).nodes; }
   void node_leaves(int place) { --at(of(place)).nodes; }
-  // Returns whether the replica was training.
+  // Ends the replica's training, and makes scheduled returns void. Returns whether it was training.
   bool stop(int replica);
   void start(int replica);
   void stop_all();
-  void clear();  // all stop, and no place has a node
+  void clear();  // stops all and removes all nodes
   void start_whole_ones();
 
  private:

@@ -1,4 +1,6 @@
-// Plays many runs, one seed each, and sums up their outcomes.
+// Plays many runs, each with random failures of its own, and sums up their outcomes: means, the 5 %
+// and 95 % quantiles of the finish, and the error of the mean finish, for which runs are added
+// until the error is small enough.
 #include <cmath>
 
 #include "core/random.hpp"
@@ -9,12 +11,13 @@ namespace lockstep {
 
 namespace {
 
-// Half of the 95 % interval of the mean, over the mean.
+// Half of the 95 % interval of the mean, over the mean (normal approximation).
 double error_of_mean(const std::vector<double>& values) {
   const double count = static_cast<double>(values.size());
   return normal_quantile(0.975) * standard_deviation(values) / std::sqrt(count) / mean(values);
 }
 
+// Whether the runs suffice: the number asked for, and with `until` its precision or its limit.
 bool is_enough(const Faults& faults, const std::vector<double>& seconds) {
   const auto runs = static_cast<int>(seconds.size());
   if (runs < faults.runs) return false;
@@ -56,6 +59,7 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
   if (all.interruptions > 0) {
     all.seconds_between_interruptions = all.finish_seconds / all.interruptions;
   }
+  // Goodput: the time without failures and checkpoints over the mean finish.
   if (all.unfinished == 0) {
     all.goodput = plan.steps / plan.steps_per_second.back() / all.finish_seconds;
   }

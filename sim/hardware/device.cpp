@@ -1,4 +1,6 @@
-// Reads device files with their base, and answers for peaks by precision.
+// Reads device files into Devices, and answers for peaks by precision. Figures are copied from the
+// file's declaration (device_file.hpp) one by one; the table of measured kernels is a file of its
+// own, which several devices with the same chip may name.
 #include "hardware/device.hpp"
 
 #include <algorithm>
@@ -57,6 +59,7 @@ Device load_device(const std::string& name_or_path) {
   device.context_bytes = file.context;
   device.matmul_workspace_bytes = file.matmul_workspace;
   device.efficiency = file.efficiency;
+  // Only shipped tables may be named, so that a device file cannot read other files.
   if (!file.measured_kernels.empty()) {
     const std::string folder = data_folder("platforms/devices/measured");
     const std::vector<std::string> known = stems_in(folder, ".csv");

@@ -1,4 +1,5 @@
-// The format of platforms/devices/*.yaml: one declaration per field, see docs/device-format.md.
+// The format of platforms/devices/*.yaml: one declaration per field (core/fields.hpp). device.cpp
+// reads files with it; docs/device-format.md is its page, and `lockstep schema device` its schema.
 #pragma once
 
 #include <map>
@@ -9,12 +10,16 @@
 
 namespace lockstep {
 
+// Dense peaks in FLOP/s; 0 = not supported.
 struct PeakFile {
   double fp32 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, fp4 = 0;
 };
+// Bytes, bytes/s and bytes.
 struct DeviceMemoryFile {
   double usable = 0, bandwidth = 0, l2 = 0;
 };
+// A device file as written; the strings in describe() explain the fields. Quantities are in base
+// units.
 struct DeviceFile {
   std::string title;
   Architecture architecture = Architecture::ampere;

@@ -1,22 +1,26 @@
-// How close to its peaks a device gets: the `efficiency:` block of platforms/devices/*.yaml. Few
-// numbers with a physical meaning each; what depends on the shape of a kernel rather than on the
-// device stands in costs/kernel_model.hpp. Meaning, origin and residuals: docs/device-models.md.
+// How close to its peaks a device gets: the `efficiency:` block of platforms/devices/*.yaml. The
+// numbers are few, and each has a physical meaning. Efficiencies belong to the device; the
+// dependence on a kernel's shape is in costs/kernel_model.hpp. Meaning, origin and residuals:
+// docs/device-models.md.
 #pragma once
 
 #include "core/fields.hpp"
 
 namespace lockstep {
 
+// Fractions of a device's peaks. A fraction is above 1 only if a board boosts beyond the clock for
+// which its data sheet states the peak.
 struct Efficiency {
-  // Above 1 only where a board boosts beyond the clock its data sheet states the peak for.
-  double matmul = 0.85;       // best large GEMM, fraction of the matrix peak of its mode (fact 132)
-  double matmul_fp32 = 0.85;  // likewise in plain fp32, without matrix units
-  double matmul_fp8 = 0.71;   // likewise in fp8 and fp4 (fact 132)
-  double convolution = 0.70;  // best dense convolution on matrix units
-  double convolution_fp32 = 0.70;  // likewise in plain fp32, as an implicit product
-  double attention = 0.60;         // fused attention forward at head size 128, likewise
-  // Grouped and depthwise convolutions outside the matrix units: of 64 multiply-adds a
-  // multiprocessor and clock (of the fp32 peak if less).
+  // Best large GEMM, fraction of the matrix peak of its mode (fact 132).
+  double matmul = 0.85;
+  double matmul_fp32 = 0.85;       // the same in plain fp32, without matrix units
+  double matmul_fp8 = 0.71;        // the same in fp8 and fp4 (fact 132)
+  double convolution = 0.70;       // best dense convolution on matrix units
+  double convolution_fp32 = 0.70;  // the same in plain fp32, as an implicit product
+  // Fused attention, forward, at head size 128, fraction of the matrix peak.
+  double attention = 0.60;
+  // Grouped and depthwise convolutions outside of the matrix units: fraction of 64 multiply-adds
+  // per multiprocessor and clock, or of the fp32 peak if that is less.
   double vector = 0.35;
   double memory = 0.85;  // long streaming kernels: fraction of memory bandwidth (fact 128)
   double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)

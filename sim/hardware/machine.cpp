@@ -1,4 +1,6 @@
-// Reads platform files with their base and device, and checks links, nodes and trunks.
+// Reads platform files into Machines. A file may name a `base`, whose entries it inherits; the
+// device is a file of its own. Fields are checked by their declarations, and then the complete
+// platform is checked for links, nodes and trunks that do not fit together.
 #include "hardware/machine.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 namespace lockstep {
 namespace {
 
+// Files in a chain of bases; a circle of bases is longer.
 constexpr int longest_chain = 8;
 
 template <class T>
@@ -21,7 +24,8 @@ void inherit(std::optional<T>& own, const std::optional<T>& base) {
   if (!own) own = base;
 }
 
-// What `own` leaves out comes from `base`, entry by entry.
+// Fills the entries that `own` leaves out from `base`. An entry is inherited as a whole: a file
+// with `pcie:` inherits nothing of its base's `pcie:`.
 void inherit_all(MachineFile& own, const MachineFile& base) {
   inherit(own.title, base.title);
   inherit(own.device, base.device);
@@ -44,6 +48,7 @@ auto at_node(const Node& document, const char* key, Load load) {
     return load();
   } catch (const ConfigError& error) {
     const auto node = document.find(key);
+    // Errors inside of the named file have places already.
     if (!node || error.diagnostics().size() != 1 || error.diagnostics().front().where.line != 0)
       throw;
     const Diagnostic& plain = error.diagnostics().front();
@@ -54,12 +59,15 @@ auto at_node(const Node& document, const char* key, Load load) {
   }
 }
 
+// A platform file with its bases merged, and the documents for the places of mistakes.
 struct Loaded {
   MachineFile file;
-  Node document;       // of the file itself
-  Node device_origin;  // of the file that names the device
+  Node document;  // of the file itself
+  // Document of the file that names the device: a path to a device is relative to that file.
+  Node device_origin;
 };
 
+// Reads a file and, recursively, its bases. `depth` counts the files before it.
 Loaded load_chain(const std::string& path, int depth) {
   Loaded loaded;
   loaded.document = Node::parse_file(path);
@@ -81,7 +89,7 @@ Loaded load_chain(const std::string& path, int depth) {
   return loaded;
 }
 
-// What one field alone cannot tell.
+// Adds mistakes that need more than one field, in the platform with its bases merged.
 void check(const MachineFile& file, const Node& document, Diagnostics& diagnostics) {
   const auto missing = [&](bool present, const char* field, const char* why) {
     if (!present) diagnostics.add(document.error(fmt::format("'{}' is missing{}", field, why)));
@@ -91,6 +99,7 @@ void check(const MachineFile& file, const Node& document, Diagnostics& diagnosti
   missing(file.interconnect != IntraLink::nvlink || file.nvlink.has_value(), "nvlink",
           ": interconnect is nvlink");
   const int gpus = file.gpus_per_node.value_or(1);
+  // Reports a mistake at a field of the file, or at the whole file if a base has the field.
   const auto say = [&](const char* field, const std::string& message) {
     const auto node = document.find(field);
     diagnostics.add((node ? *node : document).error(message));
@@ -134,6 +143,7 @@ bool is_on(const std::vector<int>& side, int node) {
   return std::find(side.begin(), side.end(), node) != side.end();
 }
 
+// Neither the order of the sides nor the order of nodes in a side matters.
 bool joined_twice(const std::vector<Trunk>& trunks) {
   using Side = std::set<int>;
   std::set<std::pair<Side, Side>> known;

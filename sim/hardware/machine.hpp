@@ -1,5 +1,7 @@
-// One kind of node and how many of them hang together: what platforms/*.yaml holds. GPU count of a
-// scenario fills nodes one after the other.
+// A platform: one kind of node, its links, and how many such nodes a network joins; the content of
+// a file in platforms. Cost models, memory accounting and prices read a Machine; load_machine()
+// makes it. The GPUs of a job fill nodes one after the other. Rates are bytes/s one way, times
+// seconds.
 #pragma once
 
 #include <map>
@@ -11,16 +13,13 @@
 
 namespace lockstep {
 
-enum class IntraLink {
-  none,
-  nvlink,
-  pcie,
-  host
-};  // host = through host memory (no peer-to-peer), or loopback
+// The link between the GPUs of a node. host = through host memory (no peer-to-peer), or loopback.
+enum class IntraLink { none, nvlink, pcie, host };
 template <>
 struct EnumNames<IntraLink> {
   static constexpr std::array names{"none", "nvlink", "pcie", "host"};
 };
+// The network between nodes.
 enum class FabricKind { none, ethernet, roce, efa, infiniband };
 template <>
 struct EnumNames<FabricKind> {
@@ -30,19 +29,21 @@ struct EnumNames<FabricKind> {
 enum class NvlinkLayout {
   switched,   // NVSwitch: any GPU reaches any other with all its links
   mesh,       // point to point, the same number of links between every two GPUs of the node
-  cube_mesh,  // eight GPUs as in DGX-1: two quads, one or two links per neighbour
-  bridge,     // bridged pairs; further apart the GPUs talk over PCIe
+  cube_mesh,  // eight GPUs as in DGX-1: two quads, one or two links per neighbor
+  bridge,     // bridged pairs; GPUs of different pairs communicate over PCIe
 };
 template <>
 struct EnumNames<NvlinkLayout> {
   static constexpr std::array names{"switched", "mesh", "cube-mesh", "bridge"};
 };
+// Decides which PCIe paths NCCL uses.
 enum class CpuVendor { intel, amd, arm };
 template <>
 struct EnumNames<CpuVendor> {
   static constexpr std::array names{"intel", "amd", "arm"};
 };
 
+// The NVLinks of a node.
 struct NvlinkSpec {
   int links_per_gpu = 0;        // all links of one GPU
   double bytes_per_second = 0;  // one link, one way, line rate
@@ -50,15 +51,20 @@ struct NvlinkSpec {
   bool multicast = false;  // NVLink SHARP (NVLS) on NVSwitch 3
 };
 
+// The PCIe links between GPUs and host.
 struct PcieSpec {
   int generation = 4;
   int lanes = 16;
-  bool peer_to_peer = true;  // false: copies bounce through host memory (g5, consumer cards)
-  int gpus_per_switch = 1;   // GPUs that share one uplink to the root complex
-  // Bytes/s one way that a GPU reaches to its neighbour through host memory while all GPUs of the
-  // node do; 0 = derived from the link. For hosts where it has been measured (virtual machines).
+  // Whether GPUs reach each other's memory; false: copies go through host memory (g5, consumer
+  // cards).
+  bool peer_to_peer = true;
+  int gpus_per_switch = 1;  // GPUs that share one uplink to the root complex
+  // Rate at which a GPU sends to its neighbor through host memory while all GPUs of the node do the
+  // same; 0 = derived from the link. For hosts where it has been measured (virtual machines).
   double host_path_bytes_per_second = 0;
-  double scale = 1;  // of what follows from generation and lanes: for what-if questions
+  // Factor on the rates that follow from generation and lanes; other than 1 only in questions like
+  // "what would 10 % more PCIe bandwidth gain?" (questions/resources.hpp).
+  double scale = 1;
 };
 
 // All NVMe drives of a node together.
@@ -68,6 +74,7 @@ struct NvmeSpec {
   double capacity_bytes = 0;  // 0 = not known
 };
 
+// The host of a node.
 struct HostSpec {
   CpuVendor vendor = CpuVendor::amd;
   int sockets = 2;
@@ -76,30 +83,34 @@ struct HostSpec {
   double memory_bandwidth = 0;  // bytes/s, all sockets
   NvmeSpec nvme{};
   // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact
-  // 134's 5 to 25 us. Its other figure asks for more: 5 to 10 ms for a ResNet-18 step are 30 to 60
-  // us for each of its 92 forward operators with the backward ones at 0.43 (fit of Megatron's rows,
-  // which need 46.8 us), and torchvision's networks took 84 us in PyTorch 1; but FSDP in small steps
-  // on one A100 (docs/study.md) leaves no room for that.
+  // 134's 5 to 25 us. Other measurements ask for more: 5 to 10 ms for a ResNet-18 step are 30 to 60
+  // us for each of its 92 forward operators, with the backward ones at 0.43 (fit of Megatron's
+  // rows, which need 46.8 us), and torchvision's networks took 84 us in PyTorch 1. But FSDP in
+  // small steps on one A100 (docs/study.md) leaves no room for more than 25 us.
   double dispatch_seconds = 25e-6;
   double launch_seconds = 3e-6;  // host time of one more kernel launch inside an operator
-  // Between processes of one host over the loopback interface, one way, and per message (Gloo on
-  // TCP).
+  // Between processes of one host over the loopback interface: rate one way, and time per message
+  // (Gloo on TCP).
   double loopback_bytes_per_second = 1.5e9;
   double message_seconds = 90e-6;
   // Bytes that a process on CPUs sends, while it receives as many, for one second of CPU time; 0 =
-  // communication costs no CPU time. Measured curves that know better replace it.
+  // communication costs no CPU time. Measured curves with CPU times replace it.
   double core_network_rate = 0;
 };
 
-// What joins two groups of nodes beyond their NICs, full duplex; all traffic between them shares it.
+// A link that joins two groups of nodes beyond their NICs, full duplex; all traffic between the
+// groups shares it.
 struct Trunk {
   std::vector<int> one, other;  // nodes, from 0
   double bytes_per_second = 0;  // line rate, one way
   bool operator==(const Trunk&) const = default;
 };
 
-bool is_on(const std::vector<int>& side, int node);  // of a trunk
+// Whether a node belongs to one side of a trunk.
+bool is_on(const std::vector<int>& side, int node);
 
+// The network between nodes. The uplinks of a leaf switch carry the rate of all NICs below it,
+// divided by `oversubscription`.
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   int nics_per_node = 1;
@@ -109,13 +120,13 @@ struct FabricSpec {
   double oversubscription = 1;      // of the tree above the leaf switches
   int nodes_per_leaf = 0;           // 0 = one non-blocking switch
   std::vector<Trunk> trunks;
-  bool gpu_direct = true;  // NIC reads GPU memory
-  // Switches add what nodes send them (InfiniBand SHARP, SwitchML): every node sends and receives each byte of an
-  // all-reduce once, however many nodes there are (fact H130).
+  bool gpu_direct = true;  // NICs read and write GPU memory
+  // Switches add the data of all nodes (InfiniBand SHARP, SwitchML): every node sends and receives
+  // each byte of an all-reduce once, for any number of nodes (fact H130).
   bool in_network_sums = false;
 };
 
-// What differs from a platform's network.
+// A scenario's changes to a platform's network; absent = as the platform has it.
 struct FabricChange {
   std::optional<double> nic_bytes_per_second;
   std::optional<int> nics_per_node;
@@ -127,37 +138,39 @@ struct FabricChange {
   bool operator==(const FabricChange&) const = default;
 };
 
+// The network with the changes applied.
 FabricSpec changed(FabricSpec fabric, const FabricChange& change);
 
-// Whether two trunks have the very same sides.
+// Whether two trunks join the very same groups.
 bool joined_twice(const std::vector<Trunk>& trunks);
 
-// A node of a trunk that a fabric of so many nodes lacks.
+// A node that a trunk names and a network of so many nodes lacks.
 std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes);
 
 // One measured curve of a collective in nccl-tests' convention (fact 107): the size is the full
 // buffer (ranks times the shard for all_gather and reduce_scatter). Replaces the model for that
-// many ranks.
+// many ranks and nodes. Lists have one value per size. In the lists of CPU measurements a 0 means
+// that this size was not measured, and an empty list that no size was.
 struct CollectiveCurve {
   std::string collective;  // "all_reduce", ...: a name of costs/nccl_tuning.hpp
   int ranks = 0;
   int nodes = 1;
-  std::vector<double> bytes;    // ascending
-  std::vector<double> seconds;  // as long as bytes
-  // CPU time of one rank's process meanwhile, by size; empty = not measured.
+  std::vector<double> bytes;    // sizes, ascending
+  std::vector<double> seconds;  // durations
+  // CPU time of one rank's process during the collective.
   std::vector<double> host_seconds{};
-  // While every rank computes beside it, relative to alone: how fast the ranks compute, and how
-  // fast it is itself. By size, 0 = not measured at this one; empty = nowhere.
+  // While every rank computes beside the collective: the speed of the ranks' compute and of the
+  // collective, relative to alone.
   std::vector<double> compute_speed{};
   std::vector<double> speed_beside_compute{};
-  // send_recv: time after which the sender is free, the rest being in buffers on the way. By size,
-  // 0 = not measured at this one; empty = nowhere.
+  // send_recv: time after which the sender is free, while the rest is in buffers on the way.
   std::vector<double> sender_seconds{};
-  // send_recv: time where both processes have one core. By size, 0 = not measured; empty = nowhere.
+  // send_recv: time if both processes share one core.
   std::vector<double> one_core_seconds{};
   std::string source;
 };
 
+// A platform as cost models use it.
 struct Machine {
   std::string name;  // file stem, "a100-sxm4-80gb-x4"
   std::string title;
@@ -169,20 +182,24 @@ struct Machine {
   PcieSpec pcie;
   HostSpec host;
   FabricSpec fabric;
-  double price_per_gpu_hour = 0;  // USD
+  double price_per_gpu_hour = 0;  // USD; 0 = not known
   std::string price_date;         // "2026-11"
   std::string price_source;
   std::vector<CollectiveCurve> collectives;
-  std::map<std::string, std::string> sources;
+  std::map<std::string, std::string> sources;  // by field: the origin of its figure
 };
 
+// All GPUs of all nodes.
 int max_gpus(const Machine& machine);
-Machine load_machine(const std::string& name_or_path);  // throws ConfigError with the known names
-// Nodes that so many GPUs take; the last one may not be full.
+// Reads a platform file by name or path, with its base and its device. Throws ConfigError with all
+// mistakes, or with the known names.
+Machine load_machine(const std::string& name_or_path);
+// Number of nodes that so many GPUs take; the last one may not be full.
 inline int nodes_of(int gpus, const Machine& machine) {
   return (gpus + machine.gpus_per_node - 1) / machine.gpus_per_node;
 }
 
+// Names of the shipped platforms, sorted.
 std::vector<std::string> known_machines();
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// The format of platforms/*.yaml: one declaration per field, see docs/platform-format.md.
-// Everything is optional here because `base` may supply it; load_machine checks the result.
+// The format of platforms/*.yaml: one declaration per field (core/fields.hpp), see
+// docs/platform-format.md. Every entry is optional in the format because a `base` may supply it;
+// load_machine() checks the platform that results.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,12 +16,14 @@
 
 namespace lockstep {
 
+// The price of one GPU for one hour, with its date and its source.
 struct PriceFile {
   double per_gpu_hour = 0;
   std::string date;
   std::string source;
 };
 
+// A platform file as written; absent = taken from the base.
 struct MachineFile {
   std::string base;
   std::optional<std::string> title;
@@ -119,6 +122,7 @@ void describe(Visitor& v, Trunk& t) {
   });
 }
 
+// The trunks that a network, or a change of one, names.
 inline const std::vector<Trunk>& trunks_of(const FabricSpec& f) {
   return f.trunks;
 }
@@ -127,7 +131,7 @@ inline const std::vector<Trunk>& trunks_of(const FabricChange& f) {
   return f.trunks ? *f.trunks : none;
 }
 
-// Of a FabricSpec, or of a FabricChange, where each may be left out.
+// The fields that a FabricSpec has and a FabricChange may change.
 template <class Visitor, class Fabric>
 void describe_network(Visitor& v, Fabric& f) {
   v.field("nics_per_node", f.nics_per_node, "NICs for training traffic.", {.min = 1, .max = 128});

@@ -1,4 +1,5 @@
-// Reads the table of measured kernels that a device file names.
+// Reads the table of measured kernels that a device file names, and interpolates in it. A line of
+// the table is KIND,SIZE,SIZE,SIZE,SIZE,LOG_RATIO; lines with # are comments.
 #include "hardware/measured_kernels.hpp"
 
 #include <fmt/format.h>
@@ -14,9 +15,11 @@ namespace lockstep {
 
 namespace {
 
+// Weight of the model itself in log_ratio_at().
 constexpr double weight_of_the_law = 0.3;
 constexpr double nothing_beyond = 9;  // octaves squared: a weight of 1e-4
 
+// Takes ",NUMBER" off the front of `rest`; false if it does not begin so.
 bool read_number(std::string_view& rest, double& value) {
   if (rest.empty() || rest.front() != ',') return false;
   const char* const end = rest.data() + rest.size();
@@ -26,6 +29,7 @@ bool read_number(std::string_view& rest, double& value) {
   return true;
 }
 
+// The list for a kind of a line; null if there is no such kind.
 std::vector<MeasuredKernel>* list_of(MeasuredKernels& kernels, std::string_view kind) {
   if (kind == "half_product") return &kernels.half_products;
   if (kind == "plain_product") return &kernels.plain_products;
@@ -33,6 +37,7 @@ std::vector<MeasuredKernel>* list_of(MeasuredKernels& kernels, std::string_view 
   return nullptr;
 }
 
+// The error about a line that is no measurement.
 ConfigError misread(const std::string& path, int number, const std::string& line) {
   Diagnostic diagnostic;
   diagnostic.where = {path, number, 1};

@@ -1,4 +1,5 @@
-// Kernels measured one by one on boards of a chip, as measured over modelled time by shape:
+// Kernels measured one by one on boards of a chip, as measured over modelled time by shape. The
+// measurements correct the time of modelled kernels of similar shape. The tables are
 // platforms/devices/measured/*.csv, written by lockstep-fit (docs/device-models.md).
 #pragma once
 
@@ -8,23 +9,27 @@
 
 namespace lockstep {
 
+// One measurement: a kernel's shape and the model's error there.
 struct MeasuredKernel {
-  std::array<double, 4> log2_size{};  // of products batch, m, n, k; of convolutions images,
-                                      // channels in and out, edge of the output
-  double log_ratio = 0;               // log(measured / modelled)
+  // Logarithms to base 2 of a product's batch, m, n, k, or of a convolution's images, input
+  // channels, output channels and edge of the output.
+  std::array<double, 4> log2_size{};
+  double log_ratio = 0;  // log(measured / modelled)
 };
 
+// The measurements of a chip, by kind of kernel.
 struct MeasuredKernels {
   std::vector<MeasuredKernel> half_products;   // in half precision, on matrix units
   std::vector<MeasuredKernel> plain_products;  // in plain fp32
   std::vector<MeasuredKernel> convolutions;    // 3 x 3, stride 1, plain fp32
 };
 
-MeasuredKernels read_measured_kernels(const std::string& path);  // throws ConfigError
+// Reads a table. Throws ConfigError with the line that is no measurement.
+MeasuredKernels read_measured_kernels(const std::string& path);
 
-// log(measured / modelled) of a size that may lie between the measured ones: their mean, each with
-// the weight exp(-d^2) of its distance in octaves, and the law itself (ratio 1) with a weight that
-// decides where nothing near was measured.
+// log(measured / modelled) for any size: the weighted mean of the measured kernels (Gaussian kernel
+// regression). A kernel at a distance of d octaves has the weight exp(-d^2). The model itself, with
+// a ratio of 1, has a constant weight, which decides where nothing near was measured.
 double log_ratio_at(const std::vector<MeasuredKernel>& kernels,
                     const std::array<double, 4>& log2_size);
 

@@ -1,4 +1,6 @@
-// Joins traced and predicted layers by name.
+// Puts a trace's layer times beside the predictions of the device model (RooflineCosts), layer by
+// layer or in sums by kind. Both lists have the order of the model's layers, because match_layers()
+// assigned every traced operator to a layer of the model.
 #include "imports/compared_layers.hpp"
 
 #include <fmt/format.h>
@@ -10,6 +12,8 @@
 namespace lockstep {
 namespace {
 
+// The row of a layer: its kind, for convolutions with the kernel's size ("conv 3 x 3", "conv 3 x 3,
+// depthwise"), because the error of the model differs between sizes.
 std::string kind_of(const Layer& layer) {
   const auto convolution =
       std::find_if(layer.forward.begin(), layer.forward.end(),
@@ -25,6 +29,7 @@ void add(DeviceTimes& sum, const DeviceTimes& times) {
   sum.modelled += times.modelled;
 }
 
+// The sum of two rows. A layer without backward adds nothing to backward.
 void add(ComparedLayers& sum, const ComparedLayers& more) {
   sum.layers += more.layers;
   add(sum.forward, more.forward);
@@ -33,10 +38,12 @@ void add(ComparedLayers& sum, const ComparedLayers& more) {
   add(*sum.backward, *more.backward);
 }
 
+// Device seconds in the trace, both directions.
 double measured_seconds(const ComparedLayers& layers) {
   return layers.forward.measured + (layers.backward ? layers.backward->measured : 0);
 }
 
+// One row per kind, sorted by measured time, the longest first. `kinds` has the kind of each layer.
 std::vector<ComparedLayers> sums_by_kind(const std::vector<ComparedLayers>& layers,
                                          const std::vector<std::string>& kinds) {
   std::vector<ComparedLayers> sums;
@@ -63,6 +70,7 @@ std::vector<ComparedLayers> compare_layers(const ProfileBatch& measured, const T
   std::vector<std::string> kinds;
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     const ProfileLayer& layer = measured.layers.at(i);
+    // `busy` is the time of the device's work without idle gaps, as the trace's kernel times are.
     const LayerCost cost = model.layer(step, i);
     ComparedLayers each{step.layers[i].name, 1, {layer.forward_seconds, cost.forward.busy}, {}};
     if (layer.backward_seconds)

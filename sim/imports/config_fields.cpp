@@ -1,4 +1,5 @@
-// Reads the fields of a config.json with located errors.
+// Reads the fields of a config.json with located errors. Python writes null for a default, so null
+// and absence are one; a quoted number is a text, as in JSON.
 #include "imports/config_fields.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@ namespace lockstep {
 namespace {
 
 template <class T>
+// The node's value if all its characters are a number of this type; nothing for texts in quotes.
 std::optional<T> parsed(const Node& node) {
   const std::string& text = node.scalar();
   T value{};
@@ -28,6 +30,7 @@ ConfigFields::ConfigFields(Node root) : root_(std::move(root)) {
     throw ConfigError(root_.error("must be a map of fields, not " + kind_text(root_)));
 }
 
+// The field's node; nothing if it is absent or null.
 std::optional<Node> ConfigFields::present(const std::string& name) const {
   auto node = root_.find(name);
   if (node && node->kind() == Node::Kind::null) node.reset();
@@ -50,6 +53,7 @@ void ConfigFields::finish() const {
   diagnostics_.throw_if_any();
 }
 
+// The bound keeps products of sizes within 64 bits.
 std::int64_t ConfigFields::size(const std::string& name) {
   if (!has(name)) wrong(name, "missing");
   return size(name, 1);

@@ -1,4 +1,11 @@
-// Maps each architecture's config.json to a model file's arguments.
+// Maps each architecture's config.json to the parameters of a shipped family. Each read_ function
+// follows one configuration_*.py of transformers: the fields that set a size become parameters of
+// the family, the fields that change the network are refused unless they have the value that the
+// family describes, and differences in cost that the family leaves out become notes.
+//
+//   num_hidden_layers -> layers     hidden_size -> hidden       num_attention_heads -> heads
+//   num_key_value_heads -> kv_heads head_dim -> head_size       intermediate_size -> mlp
+//   vocab_size -> vocabulary        tie_word_embeddings -> tied max_position_embeddings -> sequence
 #include "imports/hugging_face.hpp"
 
 #include <fmt/format.h>
@@ -14,12 +21,16 @@
 namespace lockstep {
 namespace {
 
+// An architecture: its model_type, the class with the head that the base describes, and the reader
+// of its fields.
 struct Family {
-  std::string type;          // model_type
-  std::string architecture;  // the class with the head that the base describes
+  std::string type;
+  std::string architecture;
   void (*read)(ConfigFields& config, ImportedModel& model);
 };
 
+// Refuses a field with any other text, flag or number than the family describes; absent is
+// accepted.
 void must_be(ConfigFields& config, const std::string& name, const std::string& word) {
   const std::string value = config.word(name, word);
   if (value != word)
@@ -38,6 +49,7 @@ void must_be_zero(ConfigFields& config, const std::string& name) {
     config.wrong(name, "this dropout is not in the model's description", "allowed: 0");
 }
 
+// Refuses a field whose value `part` does not divide `whole`, the value of the field `divisor`.
 void must_divide(ConfigFields& config, const std::string& name, std::int64_t part,
                  const std::string& divisor, std::int64_t whole) {
   if (whole % part != 0)
@@ -48,8 +60,8 @@ void must_divide(ConfigFields& config, const std::string& name, std::int64_t par
 // (transformers, loss/loss_utils.py, ForCausalLMLoss).
 constexpr std::pair<const char*, std::int64_t> upcast_loss{"upcast_loss", 1};
 
-// Rotary positions have no longest sequence: a model is seldom trained with the longest sequence
-// that it accepts.
+// max_position_embeddings, but at most 4096 for models with rotary positions, which have no longest
+// sequence: a model is seldom trained with the longest sequence that it accepts.
 std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   constexpr std::int64_t usual = 4096;
   const std::int64_t longest = config.size("max_position_embeddings");
@@ -63,7 +75,9 @@ std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   return usual;
 }
 
-// The common fields of decoders with rotary positions and grouped-query attention.
+// The common fields of decoders with rotary positions and grouped-query attention. The size of a
+// head is `head_dim`; absent, it is the architecture's usual size, or hidden_size /
+// num_attention_heads, which must then be a whole number.
 void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                   std::optional<std::int64_t> usual_head_size = {}) {
   const std::int64_t hidden = config.size("hidden_size");
@@ -85,6 +99,8 @@ void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_he
                       upcast_loss};
 }
 
+// Decoders of the family `llama`: SiLU-gated MLP and RMS norm. Only query, key and value may have
+// biases.
 void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                      bool biases) {
   read_decoder(config, model, kv_heads);
@@ -94,6 +110,8 @@ void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv
   model.parameters.emplace_back("biases", biases);
 }
 
+// configuration_llama.py: num_key_value_heads is num_attention_heads if absent (multi-head
+// attention).
 void read_llama(ConfigFields& config, ImportedModel& model) {
   must_be_flag(config, "attention_bias", false);
   must_be_flag(config, "mlp_bias", false);
@@ -101,6 +119,8 @@ void read_llama(ConfigFields& config, ImportedModel& model) {
   read_llama_like(config, model, config.size("num_key_value_heads", heads), false);
 }
 
+// sliding_window: attention over the last N tokens only. The family computes the whole sequence,
+// which costs more if the window is shorter.
 void note_window(ConfigFields& config, ImportedModel& model) {
   const std::int64_t window = config.size("sliding_window", 0);
   if (window > 0 && window < config.size("max_position_embeddings", 1))
@@ -110,16 +130,20 @@ void note_window(ConfigFields& config, ImportedModel& model) {
                     window));
 }
 
+// configuration_mistral.py.
 void read_mistral(ConfigFields& config, ImportedModel& model) {
   read_llama_like(config, model, config.size("num_key_value_heads"), false);
   note_window(config, model);
 }
 
+// configuration_qwen2.py (Qwen 2 and 2.5): query, key and value have biases. Its sliding_window
+// counts only with use_sliding_window.
 void read_qwen2(ConfigFields& config, ImportedModel& model) {
   read_llama_like(config, model, config.size("num_key_value_heads"), true);
   if (config.flag("use_sliding_window", false)) note_window(config, model);
 }
 
+// configuration_qwen3.py: no biases, heads of 128, and an RMS norm over each head of query and key.
 void read_qwen3(ConfigFields& config, ImportedModel& model) {
   must_be_flag(config, "attention_bias", false);
   read_decoder(config, model, config.size("num_key_value_heads"), 128);
@@ -130,6 +154,8 @@ void read_qwen3(ConfigFields& config, ImportedModel& model) {
   if (config.flag("use_sliding_window", false)) note_window(config, model);
 }
 
+// configuration_phi3.py: Llama's network with packed projections, whose separate products cost
+// slightly more launches.
 void read_phi3(ConfigFields& config, ImportedModel& model) {
   for (const char* name : {"resid_pdrop", "embd_pdrop"}) must_be_zero(config, name);
   const std::int64_t heads = config.size("num_attention_heads", 1);
@@ -139,6 +165,8 @@ void read_phi3(ConfigFields& config, ImportedModel& model) {
       "the packed projections qkv_proj and gate_up_proj are modelled as products of their own");
 }
 
+// configuration_mixtral.py: num_local_experts experts per block, of which each token sees
+// num_experts_per_tok.
 void read_mixtral(ConfigFields& config, ImportedModel& model) {
   read_decoder(config, model, config.size("num_key_value_heads"));
   must_be(config, "hidden_act", "silu");
@@ -154,6 +182,9 @@ void read_mixtral(ConfigFields& config, ImportedModel& model) {
   note_window(config, model);
 }
 
+// configuration_gemma2.py and configuration_gemma3.py (`head_norm`: Gemma 3). Soft caps have Gemma
+// 2's defaults of 30 for the logits and 50 for the scores; Gemma 3 has an RMS norm over heads
+// instead.
 void read_gemma(ConfigFields& config, ImportedModel& model, bool head_norm) {
   read_decoder(config, model, config.size("num_key_value_heads"), 256);
   must_be(config, "hidden_activation", "gelu_pytorch_tanh");
@@ -177,6 +208,8 @@ void read_gemma3(ConfigFields& config, ImportedModel& model) {
   read_gemma(config, model, true);
 }
 
+// configuration_gpt2.py, with its own names: n_embd, n_head, n_layer, n_positions, and n_inner for
+// the MLP (4 x n_embd if absent). The family has one switch for all dropouts.
 void read_gpt2(ConfigFields& config, ImportedModel& model) {
   const std::int64_t hidden = config.size("n_embd");
   const std::int64_t heads = config.size("n_head");
@@ -207,6 +240,8 @@ void read_gpt2(ConfigFields& config, ImportedModel& model) {
                       upcast_loss};
 }
 
+// configuration_bert.py: an encoder with learned positions and two token types; the head is tied to
+// the table of words.
 void read_bert(ConfigFields& config, ImportedModel& model) {
   const std::int64_t hidden = config.size("hidden_size");
   const std::int64_t heads = config.size("num_attention_heads");
@@ -230,6 +265,7 @@ void read_bert(ConfigFields& config, ImportedModel& model) {
                       {"sequence", config.size("max_position_embeddings")}};
 }
 
+// configuration_vit.py. The number of classes is the number of labels in id2label.
 void read_vit(ConfigFields& config, ImportedModel& model) {
   const std::int64_t hidden = config.size("hidden_size");
   const std::int64_t heads = config.size("num_attention_heads");
@@ -251,6 +287,7 @@ void read_vit(ConfigFields& config, ImportedModel& model) {
       "query, key and value are modelled as one packed projection, as torchvision has it");
 }
 
+// The readable values of model_type, sorted.
 const std::vector<Family>& families() {
   static const std::vector<Family> all{{"bert", "BertForMaskedLM", read_bert},
                                        {"gemma2", "Gemma2ForCausalLM", read_gemma2},
@@ -266,6 +303,8 @@ const std::vector<Family>& families() {
   return all;
 }
 
+// The family of model_type. Multimodal configs keep their language model in `text_config`; the
+// error says so.
 const Family& family_of(ConfigFields& config) {
   const std::string type = config.required_word("model_type");
   config.finish();
@@ -280,9 +319,12 @@ const Family& family_of(ConfigFields& config) {
                    ? "its `text_config`, in a file of its own, describes the language model"
                    : allowed_hint(type, known));
   config.finish();
-  return all.front();  // not reached: there is something wrong
+  // finish() has thrown.
+  return all.front();
 }
 
+// `architectures` names the class of the checkpoint; a class with a different head (a classifier,
+// for example) has other last layers than the family.
 void check_architecture(ConfigFields& config, const Family& family, ImportedModel& model) {
   const std::vector<std::string> classes = config.words("architectures");
   if (classes.empty())
@@ -292,7 +334,8 @@ void check_architecture(ConfigFields& config, const Family& family, ImportedMode
                  "allowed: " + family.architecture);
 }
 
-// The text of a JSON map. ONNX models, which people try, are larger than any config.json.
+// Parses a file that begins as a JSON map does. ONNX models, which people try, are larger than any
+// config.json, so the first character is looked at before the size.
 Node read_config(const std::string& file) {
   const std::string text = file_text(file, most_of_a_recording);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -303,6 +346,7 @@ Node read_config(const std::string& file) {
   return Node::parse_text(text, file);
 }
 
+// A YAML text in double quotes, with control characters as spaces.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -312,11 +356,14 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
+// A text that cannot end the comment it is written in.
 std::string on_one_line(std::string text) {
   for (char& c : text) c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   return text;
 }
 
+// Builds the model from its own text and counts its parameters, which proves that the text is
+// valid. Throws ConfigError if the count is not the published one.
 void count_parameters(ImportedModel& model) {
   const ModelFile file = read_model_text(model_text(model), model.origin + " as a model file");
   model.trained_parameters = summarise(file).parameters;

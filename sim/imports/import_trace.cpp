@@ -1,4 +1,6 @@
-// Finds a training step in a PyTorch trace, and times its layers.
+// Makes a profile from a PyTorch profiler trace: finds the steps, matches each with the model's
+// layers, and takes the median over steps of every figure. Device times are the kernels' own. Host
+// times are upper bounds, because the profiler slows the host.
 #include "imports/import_trace.hpp"
 
 #include <fmt/format.h>
@@ -18,21 +20,23 @@ double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+// Seconds of all operators.
 double sum(const std::vector<TracedOp>& ops) {
   return std::accumulate(ops.begin(), ops.end(), 0.0,
                          [](double all, const TracedOp& op) { return all + op.seconds; });
 }
 
+// Operators that the host issues for these kernels.
 int operators(const std::vector<Kernel>& kernels) {
   int count = 0;
   for (const Kernel& kernel : kernels) count += kernel.operators;
   return count;
 }
 
-// Host seconds per operator, one value per layer visited. On a GPU the host runs ahead: from one
-// layer's first operator to the next one's, over the operators the model counts in the layer. On a
-// CPU the operators' own time is the layers' time, so the host times are the gaps between
-// operators.
+// Appends host seconds per operator, one value per layer visited. On a GPU the host runs ahead: the
+// time from one layer's first operator to the next one's, over the operators that the model counts
+// in the layer. On a CPU the operators' own time is the layers' time, so the host times are the
+// gaps between layers.
 void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep& step,
                 std::vector<Kernel> Layer::*kernels, bool on_gpu, std::vector<double>& times) {
   for (std::size_t i = 0; i + 1 < visits.size(); ++i) {
@@ -42,8 +46,9 @@ void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep
   }
 }
 
-// The optimizer, from the profiler's name of the step function, "Optimizer.step#SGD.step", and the
-// operators in it.
+// The optimizer, from the profiler's name of the step function ("Optimizer.step#SGD.step") and from
+// the operators in it: `_fused_` and `_foreach_` in their names tell the implementation, `mul_`
+// tells momentum of SGD. Nothing, with a note, for optimizers that a profile cannot hold.
 std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const TrainingStep& step,
                                              std::vector<std::string>& notes) {
   if (traced.optimizer_event == nullptr) {
@@ -51,6 +56,7 @@ std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const Tra
     return std::nullopt;
   }
   const std::string& event = traced.optimizer_event->name;
+  // 15 is the length of "Optimizer.step#"; the class name ends at the dot.
   const std::string name = event.substr(15, event.find('.', 15) - 15);
   ProfileOptimizer optimizer;
   optimizer.precision = step.precision;
@@ -87,6 +93,8 @@ std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const Tra
   return optimizer;
 }
 
+// The day of the first event. Traces before PyTorch 2.2 have no baseTimeNanoseconds: their `ts`
+// counts from 1970. "" if the time is not plausible.
 std::string date_of(const Trace& trace) {
   const double seconds = trace.base_nanoseconds * 1e-9 +
                          (trace.events.empty() ? 0 : trace.events.front().start * 1e-6);
@@ -98,9 +106,10 @@ std::string date_of(const Trace& trace) {
   return text;
 }
 
-// Times by layer, one value per step.
+// Times by layer and in sums, one value per step, in seconds.
 struct Samples {
   std::vector<std::vector<double>> forward, backward;
+  // `share`: the part of the time that layers and optimizer explain.
   std::vector<double> step, forward_sum, backward_sum, optimizer, share;
   std::vector<double> host_forward, host_backward;
 
@@ -122,12 +131,14 @@ struct Samples {
                               : 0;
     optimizer.push_back(update);
     const double known = forward_sum.back() + backward_sum.back() + update;
+    // The denominator: busy time of the GPU, or the whole step on a CPU.
     const double all = on_gpu ? known + times.outside + traced.other : traced.seconds();
     share.push_back(all > 0 ? known / all : 0);
     host_times(times.forward_visits, model, &Layer::forward, on_gpu, host_forward);
     host_times(times.backward_visits, model, &Layer::backward, on_gpu, host_backward);
   }
 
+  // Median over layers of the relative distance between the 90th percentile and the median.
   ProfileNoise noise() const {
     std::vector<double> spreads;
     for (const auto* side : {&forward, &backward})
@@ -138,6 +149,7 @@ struct Samples {
   }
 };
 
+// The first five names, and the number of further ones.
 std::string joined(const std::vector<std::string>& names) {
   const std::size_t shown = std::min<std::size_t>(names.size(), 5);
   return fmt::format(
@@ -145,6 +157,7 @@ std::string joined(const std::vector<std::string>& names) {
       names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
 }
 
+// Refuses a profile that explains too little of the time.
 void check_attributed(const TraceImport& result, const std::string& path) {
   if (result.attributed >= least_attributed) return;
   throw file_error(
@@ -157,7 +170,7 @@ void check_attributed(const TraceImport& result, const std::string& path) {
                     : "the steps are mostly Python and the profiler: a larger batch");
 }
 
-// `times`: of the last step.
+// Remarks for the user. `times` is of the last step; every step matches the same layers.
 void add_notes(TraceImport& result, const TracedSteps& traced, const LayerTimes& times) {
   if (!times.silent.empty())
     result.notes.push_back("no operator of their own, 0 s: " + joined(times.silent));
@@ -171,6 +184,7 @@ void add_notes(TraceImport& result, const TracedSteps& traced, const LayerTimes&
   if (traced.recorded > result.steps) result.notes.push_back("the first step was left out");
 }
 
+// The layers' median times, as the profile's entry for this model, precision and batch.
 ProfileModel model_of(const Samples& samples, const TrainingStep& step, bool forward_only) {
   ProfileBatch batch;
   batch.samples = step.samples;

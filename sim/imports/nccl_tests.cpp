@@ -1,4 +1,5 @@
-// Curves of the runs of nccl-tests.
+// Joins the runs of nccl-tests to curves by collective, ranks and nodes. The format of a file is
+// told by its first character: a JSON file begins with `{`.
 #include "imports/nccl_tests.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ std::vector<std::string> collective_names() {
   return {EnumNames<Collective>::names.begin(), EnumNames<Collective>::names.end()};
 }
 
-// The programs of nccl-tests whose operation the simulator knows (not gather, scatter, hypercube).
+// The collective that a program of nccl-tests measures; nothing for programs whose operation the
+// simulator does not price (gather, scatter, hypercube).
 std::optional<std::string> collective_of(std::string program) {
   if (const auto end = program.find("_perf"); end != std::string::npos) program.resize(end);
   static const std::map<std::string, std::string> renamed{{"sendrecv", "send_recv"},
@@ -36,6 +38,7 @@ std::optional<std::string> collective_of(std::string program) {
   throw ConfigError(Diagnostic{{file, run.line, 1}, "", message, hint});
 }
 
+// The collective of a run, from its program or from the options.
 std::string collective_name(const NcclTestsRun& run, const NcclTestsOptions& options,
                             const std::string& file) {
   if (!run.program.empty()) {
@@ -49,6 +52,7 @@ std::string collective_name(const NcclTestsRun& run, const NcclTestsOptions& opt
          fmt::format("give it: --collective {}", fmt::join(collective_names(), "|")));
 }
 
+// Throws ConfigError for a name in the options that is no collective.
 void check_collective(const std::string& name) {
   const auto names = collective_names();
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
@@ -56,6 +60,8 @@ void check_collective(const std::string& name) {
                    allowed_hint(name, names));
 }
 
+// The ranks of a run. One rank measures copies on one GPU, not communication: nccl-tests built
+// without MPI starts independent processes of one rank each.
 int known_ranks(const NcclTestsRun& run, const NcclTestsOptions& options, const std::string& file) {
   const int ranks = options.ranks > 0 ? options.ranks : run.ranks;
   if (ranks > 1) return ranks;
@@ -75,7 +81,7 @@ NcclTestsImport import_nccl_tests(const std::vector<std::string>& files,
                                   const NcclTestsOptions& options) {
   check_collective(options.collective);
   NcclTestsImport result;
-  // Collective, ranks and nodes -> size -> times.
+  // Times by size, by collective, ranks and nodes. Files may continue each other's curves.
   std::map<std::tuple<std::string, int, int>, std::map<double, std::vector<double>>> curves;
   bool repeated = false;
   for (const std::string& file : files) {

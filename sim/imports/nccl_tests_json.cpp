@@ -1,6 +1,6 @@
-// The file that `-J FILE` of nccl-tests writes (src/util.cu there; versions 1 and 2 of the format).
-// It is one line, so places in it are named by their field. Truth values are the texts "true" and
-// "false", `nwrong` is null where results are not checked.
+// Reads the file that `-J FILE` of nccl-tests writes (src/util.cu there; versions 1 and 2 of the
+// format). The file is one line, so places in it are named by their field. Truth values are the
+// texts "true" and "false", and `nwrong` is null where results are not checked.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -18,6 +18,9 @@ class NcclJsonReader {
  public:
   explicit NcclJsonReader(const std::string& file) : file_(file) {}
 
+  // Keys of the document: `args` is the command line, `nccl_version` the number that NCCL encodes
+  // as major * 10000 + minor * 100 + patch, `out_of_bounds` the closing summary, `config` the
+  // ranks, `results` the sizes.
   NcclTestsRun read(const json& document) const {
     NcclTestsRun run;
     run.line = 1;
@@ -48,7 +51,9 @@ class NcclJsonReader {
     throw ConfigError(Diagnostic{{file_, 1, 1}, field, message, hint});
   }
 
-  // `devices` names only the first rank of each process.
+  // `config.devices` names only the first rank of each process, so ranks are processes x nthreads x
+  // ngpus. Devices of other groups belong to further communicators (NCCL_TESTS_SPLIT) and do not
+  // count.
   static void read_ranks(const json& config, NcclTestsRun& run) {
     if (!config.is_object() || !config.contains("devices") || !config["devices"].is_array()) return;
     std::set<std::string> hosts;
@@ -63,6 +68,7 @@ class NcclJsonReader {
     run.nodes = static_cast<int>(hosts.size());
   }
 
+  // A row has the columns of the table: `out_of_place` and `in_place`, with `time` in microseconds.
   void read_row(const json& row, const std::string& field, NcclTestsRun& run) const {
     if (!row.is_object()) fail(field, "must be an object");
     const double bytes = number(row, "size", field);
@@ -74,7 +80,8 @@ class NcclJsonReader {
              fmt::format("{} wrong values in the result", cell["nwrong"].get<double>()),
              "find out why before trusting the times; nothing was imported");
     }
-    if (bytes == 0) return;  // a size too small to be split among the ranks
+    // A size too small to be split among the ranks.
+    if (bytes == 0) return;
     if (!row.contains("out_of_place") || !row["out_of_place"].is_object())
       fail(field + ".out_of_place", "missing");
     const json& cell = row["out_of_place"];
@@ -86,6 +93,7 @@ class NcclJsonReader {
     run.rows.push_back({bytes, microseconds * 1e-6});
   }
 
+  // The number at a key; throws ConfigError if it is something else.
   double number(const json& object, const char* key, const std::string& field) const {
     if (!object.contains(key) || !object[key].is_number())
       fail(fmt::format("{}.{}", field, key), "must be a number");

@@ -1,7 +1,14 @@
-// The table that nccl-tests prints. Its columns differ between versions: `error` (largest
+// Reads the table that nccl-tests prints. Its columns differ between versions: `error` (largest
 // deviation) became `#wrong` (count), `redop` and `root` came and went, `timestamp` and
 // per-iteration columns may follow. So columns are found by the heading, counted from the right,
-// where no column is ever blank. Anything else in the file (NCCL's log, mpirun's) is skipped.
+// where no column is ever blank. Any other line of the file (NCCL's log, mpirun's) is skipped.
+//
+//   # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 ...
+//   #  Rank  0 Group  0 Pid  13313 on  node-1 device  0 [0x4f] NVIDIA A800 80GB PCIe
+//   #  size count  type redop root  time algbw busbw #wrong  time algbw busbw #wrong
+//   #   (B)  (elements)             (us) (GB/s) (GB/s)       (us) (GB/s) (GB/s)
+//      1024   256 float   sum   -1 23.41  0.04  0.08      0 23.12  0.04  0.08      0
+//   # Out of bounds values : 0 OK
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +23,7 @@
 namespace lockstep {
 namespace {
 
+// A word of a line, with its column (from 1) for errors.
 struct Token {
   std::string text;
   int column = 1;
@@ -39,6 +47,8 @@ bool is_count(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
+// A state machine over the lines: comment lines describe the next run, number lines are its rows,
+// and a new heading or a new command ends it.
 class NcclTextReader {
  public:
   explicit NcclTextReader(std::string file) : file_(std::move(file)) {}
@@ -66,6 +76,7 @@ class NcclTextReader {
     throw ConfigError(Diagnostic{{file_, line_, column}, "", message, hint});
   }
 
+  // Sorts a line into comment, row of the table, or other text.
   void take(const std::string& line) {
     const auto tokens = tokens_of(line);
     if (tokens.empty()) return;
@@ -85,6 +96,7 @@ class NcclTextReader {
         version_ = tokens[i + 1].text.substr(0, tokens[i + 1].text.find('+'));
       const auto slash = text.rfind('/');
       const std::string base = slash == std::string::npos ? text : text.substr(slash + 1);
+      // A word like ./build/all_reduce_perf names the program of the rows that follow.
       if (const auto end = base.find("_perf"); end != std::string::npos && end > 0) {
         if (!run_.rows.empty()) finish_run();
         typed_ = base.substr(0, end + 5);
@@ -92,6 +104,8 @@ class NcclTextReader {
     }
   }
 
+  // A line that begins with #: the name of the test (since 2.17), versions, threads and GPUs of
+  // each process, ranks, the heading, or the summary.
   void comment(const std::string& line, const std::vector<Token>& tokens) {
     const auto is = [&](std::size_t i, const char* word) {
       return i < tokens.size() && tokens[i].text == word;
@@ -104,6 +118,7 @@ class NcclTextReader {
       if (at != std::string::npos) code_ = std::atoi(line.c_str() + at + 13);
     } else if (is(1, "nThread") && is(3, "nGpus") && tokens.size() > 4) {
       if (!run_.rows.empty()) finish_run();
+      // Ranks of each process.
       per_process_ = std::atoi(tokens[2].text.c_str()) * std::atoi(tokens[4].text.c_str());
     } else if (is(1, "Rank") && tokens.size() > 5) {
       rank(line, tokens);
@@ -111,13 +126,15 @@ class NcclTextReader {
       heading(tokens);
     } else if (line.find("Out of bounds values") != std::string::npos) {
       run_.finished = true;
+      // With `error` columns a failed summary may be rounding; with #wrong it is not.
       if (line.find("FAILED") != std::string::npos && !old_errors_)
         fail(1, "the run itself reports wrong results",
              "find out why before trusting its times; nothing was imported");
     }
   }
 
-  // "#  Rank  0 Group  0 Pid  13313 on  node-1 device  0 [0x4f] NVIDIA A800 80GB PCIe"
+  // "#  Rank  0 Group  0 Pid  13313 on  node-1 device  0 [0x4f] NVIDIA A800 80GB PCIe" Collects
+  // ranks and hosts of each group (communicator), and the name of the GPU.
   void rank(const std::string& line, const std::vector<Token>& tokens) {
     const int number = std::atoi(tokens[2].text.c_str());
     std::string group = "0", host;
@@ -126,6 +143,7 @@ class NcclTextReader {
       if (tokens[i].text == "on" && host.empty()) host = tokens[i + 1].text;
     }
     if (run_.line == 0) run_.line = line_;
+    // Processes without MPI all call themselves rank 0.
     if (!ranks_[group].insert(number).second)
       fail(tokens[2].column, fmt::format("rank {} is listed twice: independent processes", number),
            "build nccl-tests with MPI=1 so that they form one communicator");
@@ -135,6 +153,7 @@ class NcclTextReader {
       run_.device = line.substr(bracket + 2, line.find_last_not_of(" \r") - bracket - 1);
   }
 
+  // Takes over the columns of the table. The first `time` is the out-of-place one.
   void heading(const std::vector<Token>& tokens) {
     std::vector<std::string> columns;
     for (std::size_t i = 1; i < tokens.size(); ++i) columns.push_back(tokens[i].text);
@@ -152,9 +171,13 @@ class NcclTextReader {
     if (run_.line == 0) run_.line = line_;
   }
 
+  // A row of the table: checks the wrong results of both places, and keeps size and out-of-place
+  // time.
   void row(const std::vector<Token>& tokens) {
-    // The timestamp is one heading and two words.
+    // The heading `timestamp` is one word, its value two.
     const std::size_t words = columns_.size() + (columns_.back() == "timestamp" ? 1 : 0);
+    // Words from the first time to the end. The columns before it may be blank (`redop`, `root`),
+    // but size, count and type are always there.
     const std::size_t numbers = words - time_;
     if (tokens.size() > words || tokens.size() < numbers + 3)
       fail(tokens[0].column,
@@ -166,7 +189,8 @@ class NcclTextReader {
       for (std::size_t i = time_; i < columns_.size(); ++i)
         if (columns_[i] == "#wrong") require_right(tokens[first + i - time_]);
     }
-    if (bytes == 0) return;  // a size too small to be split among the ranks
+    // A size too small to be split among the ranks.
+    if (bytes == 0) return;
     const double microseconds = number(tokens[first]);
     if (!(microseconds > 0)) fail(tokens[first].column, "a time must be positive");
     run_.rows.push_back({bytes, microseconds * 1e-6});
@@ -186,14 +210,16 @@ class NcclTextReader {
     return value;
   }
 
-  // Ranks of the first communicator; several are there when NCCL_TESTS_SPLIT was set.
+  // Completes the run, if it has rows, and starts the next one. Ranks are counted in the first
+  // communicator; NCCL_TESTS_SPLIT makes several.
   void finish_run() {
     if (!run_.rows.empty()) {
       if (run_.program.empty()) run_.program = typed_;
       if (!ranks_.empty()) {
         run_.ranks = static_cast<int>(ranks_.begin()->second.size());
         run_.nodes = static_cast<int>(hosts_.begin()->second.size());
-        // The list of devices is cut at 2048 characters a process.
+        // nccl-tests cuts the list of devices at 2048 characters a process. A number of ranks that
+        // is no multiple of a process's ranks shows such a cut, so the number is unknown.
         if (per_process_ > 0 && ranks_.size() == 1 && run_.ranks % per_process_ != 0)
           run_.ranks = 0;
       }
@@ -213,12 +239,18 @@ class NcclTextReader {
   int line_ = 0;
   NcclTestsRun run_;
   std::vector<NcclTestsRun> runs_;
-  std::map<std::string, std::set<int>> ranks_;  // by communicator
+  // Ranks and hosts by group (communicator).
+  std::map<std::string, std::set<int>> ranks_;
   std::map<std::string, std::set<std::string>> hosts_;
-  std::vector<std::string> columns_;  // empty until the heading
-  std::size_t time_ = 0;              // index of the out-of-place time
-  bool old_errors_ = false;           // `error` instead of `#wrong`: rounding, judged by the footer
+  // Words of the heading; empty until the heading.
+  std::vector<std::string> columns_;
+  // Index of the out-of-place time in `columns_`.
+  std::size_t time_ = 0;
+  // The table has `error` instead of `#wrong`: rounding errors, judged by the summary.
+  bool old_errors_ = false;
+  // Ranks per process, and NCCL's version as its number; 0 = not stated.
   int per_process_ = 0, code_ = 0;
+  // NCCL's version in the log, and the program on the last command line.
   std::string version_, typed_;
 };
 

@@ -1,4 +1,7 @@
-// Adds imported figures to a profile on disk, and replaces older ones.
+// Adds imported figures to a profile on disk, and replaces older ones. The identity of a figure
+// (model, precision and samples; collective, library, ranks and nodes) decides whether it is new.
+// The file is written whole after it has been read back, so that a failed import leaves the old
+// file.
 #include "imports/profile_folder.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +21,7 @@ std::filesystem::path profile_path(const std::string& folder) {
   return std::filesystem::path(folder) / "profile.yaml";
 }
 
-// Replaces the element that `same` accepts, or appends.
+// Replaces the first element that `same` accepts, or appends the item.
 template <class Item, class Same>
 void replace_or_add(std::vector<Item>& items, const Item& item, Same same) {
   const auto found = std::find_if(items.begin(), items.end(), same);
@@ -28,7 +31,9 @@ void replace_or_add(std::vector<Item>& items, const Item& item, Same same) {
     *found = item;
 }
 
-// The name that a profile has for the device file called `name`, which may be a path.
+// The name that a profile has for the device file called `name`, which may be a path. Errors about
+// the name itself point to the option that the user gave, errors inside the device file to their
+// place.
 std::string device_named(const std::string& name, const std::string& option) {
   try {
     return load_device(name).name;
@@ -51,6 +56,7 @@ std::string device_named(const std::string& name, const std::string& option) {
 Profile open_profile(const std::string& folder, const std::string& device,
                      const std::string& option) {
   const auto path = profile_path(folder);
+  // Loads the device file only if its name is needed.
   const auto wanted = [&] { return option.empty() ? device : device_named(device, option); };
   if (!folder.empty() && std::filesystem::exists(path)) {
     Profile profile = load_profile(path.string());
@@ -77,13 +83,15 @@ std::optional<std::string> take_device(Profile& profile, const std::string& foun
 std::string save_profile(const std::string& folder, const Profile& profile) {
   const auto path = profile_path(folder);
   const std::string text = profile_text(profile);
-  parse_profile(Node::parse_text(text, path.string()));  // never write what cannot be read back
+  // Never writes a text that cannot be read back.
+  parse_profile(Node::parse_text(text, path.string()));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   write_text(path.string(), text);
   return path.string();
 }
 
+// A top-level key begins a line; its content is indented or a list item.
 std::string profile_section(const Profile& profile, const std::string& key) {
   std::istringstream text(profile_text(profile));
   std::string section, line;
@@ -139,6 +147,7 @@ void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& c
   }
 }
 
+// A model may be measured at several input sizes; they differ in the bytes of a sample.
 void merge_model(Profile& profile, const ProfileModel& model) {
   const auto same = [&](const ProfileModel& other) {
     return other.model == model.model && other.precision == model.precision &&

@@ -1,6 +1,11 @@
-// Events of a trace. Field names: kineto's output_json.cpp and PyTorch's profiler_kineto.cpp.
-// Traces of PyTorch 1.8 to 1.10 have the categories "Operator", "Kernel", "Runtime", the keys
-// "external id" and "Input dims", and threads that are texts.
+// Reads the events of a trace by a SAX parser, which keeps one event at a time. Field names follow
+// kineto's output_json.cpp and PyTorch's profiler_kineto.cpp. Traces of PyTorch 1.8 to 1.10 have
+// the categories "Operator", "Kernel", "Runtime", the keys "external id" and "Input dims", and
+// threads that are texts.
+//
+//   {"traceEvents": [                                                          depth 2
+//     {"ph": "X", "cat": "kernel", "name": "...", "ts": 1, "dur": 5, "tid": 7, depth 3
+//      "args": {"External id": 12, "correlation": 40, "stream": 7}}, ...       depth 4
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +21,8 @@
 namespace lockstep {
 namespace {
 
-// Walks the text and counts the parser's position.
+// Input iterator that publishes the parser's position in `reached`: the parser gives no line
+// numbers, so Handler counts newlines up to this position.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -40,6 +46,8 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
+// The kind of an event by its category, in the words of all versions; nothing for events that are
+// not needed (Python functions, overhead, flow).
 std::optional<TraceEvent::Kind> kind_of(const std::string& category) {
   using Kind = TraceEvent::Kind;
   if (category == "cpu_op" || category == "Operator") return Kind::op;
@@ -82,7 +90,8 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     } else if (top_ == "deviceProperties" && key_ == "name" && trace.device.empty()) {
       trace.device = value;
     } else if (events_ && depth_ == 4 && is_id(key_)) {
-      number(std::strtod(value.c_str(), nullptr));  // ids are texts in some versions
+      // Ids are texts in some versions.
+      number(std::strtod(value.c_str(), nullptr));
     }
     return true;
   }
@@ -99,6 +108,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
       counted_ = reached_;
       event_ = {};
       event_.line = line_;
+      // An event without `dur` stays negative, and is dropped.
       event_.duration = -1;
       phase_.clear();
       category_.clear();
@@ -111,6 +121,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
   bool start_array(std::size_t) override {
     if (++depth_ == 2 && top_ == "traceEvents") events_ = has_events = true;
+    // "Input Dims": [[32, 3, 224, 224], [64, 3, 7, 7], []]: args is depth 4, the list of shapes 5.
     if (events_ && depth_ == 6 && is_shapes(key_)) event_.shapes.emplace_back();
     return true;
   }
@@ -133,15 +144,17 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return key == "Input Dims" || key == "Input dims";
   }
 
-  // Threads have names in traces of PyTorch 1.8 and 1.9: "25738", "stream 7".
+  // Threads have names in traces of PyTorch 1.8 and 1.9: "25738", "stream 7". They get numbers from
+  // -2 downward, apart from all real ones.
   std::int64_t thread_called(const std::string& name) {
     return -2 - static_cast<std::int64_t>(threads_.emplace(name, threads_.size()).first->second);
   }
 
+  // Ids may exceed the range of a double or an int64 ("none" is the largest unsigned number); such
+  // numbers become -1.
   bool number(double value) {
     if (depth_ == 1 && top_ == "baseTimeNanoseconds") trace.base_nanoseconds = value;
     if (!events_) return true;
-    // Ids may exceed the range of a double or an int64 ("none" is the largest unsigned number).
     const std::int64_t whole =
         value > -1 && value < 9e18 ? static_cast<std::int64_t>(value) : std::int64_t{-1};
     if (depth_ == 3) {
@@ -158,6 +171,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  // Keeps complete events of a needed category.
   void finish_event() {
     const auto kind = kind_of(category_);
     if (phase_ != "X" || !kind || !(event_.duration >= 0)) return;
@@ -165,10 +179,13 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     trace.events.push_back(std::move(event_));
   }
 
+  // Newlines are counted up to `counted_`.
   const char* counted_;
   const char* const& reached_;
   int depth_ = 0, line_ = 1;
-  bool events_ = false;  // inside the list "traceEvents"
+  // Inside the list "traceEvents".
+  bool events_ = false;
+  // Last key of the document, last key of an event or its args, and texts of the event.
   std::string top_, key_, phase_, category_;
   std::map<std::string, std::size_t> threads_;
   TraceEvent event_;

@@ -1,4 +1,9 @@
-// Operators of a traced step beside the layers of the model.
+// Matches the operators of a traced step with the layers of the model. A trace has no module names,
+// so order is the evidence: operators and layers are walked side by side, and a table says which
+// operators a kind of layer runs. Errors name the first operator that does not fit.
+//
+//   operators  conv2d  add_ batch_norm  relu_  max_pool2d ...
+//   layers     conv1   bn1              relu   maxpool           add_ (a counter) goes to bn1
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,16 +14,17 @@
 namespace lockstep {
 namespace {
 
-// The operators a kind of layer runs, without "aten::". `sure` ones are run by nothing else;
-// `likely` ones are this layer if it comes next, and else glue between layers. A layer that began
-// with a likely operator may continue with operators of `inside`: attention written out, Hugging
-// Face's gelu_new. A layer of a `needed` kind cannot be without its operator.
+// The operators that a kind of layer runs, without "aten::". `sure` operators are run by no other
+// kind; `likely` ones are this layer if it comes next, and else glue between layers. A layer that
+// began with a likely operator may continue with operators of `inside`: attention written out,
+// Hugging Face's gelu_new. A layer of a `needed` kind cannot be without its operator.
 struct KindRule {
   const char* kind;
   bool needed;
   std::vector<const char*> sure, likely, inside = {};
 };
 
+// Names are ATen's; several names of one operation stand for versions and backends of PyTorch.
 const std::vector<KindRule>& rules() {
   static const std::vector<KindRule> table{
       {"conv", true, {"conv2d", "convolution", "_convolution", "cudnn_convolution"}, {}},
@@ -72,6 +78,7 @@ bool contains(const std::vector<const char*>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// The rule of a kind; kinds without one run no operator that must be found.
 const KindRule& rule_of(const std::string& kind) {
   static const KindRule unknown{"", false, {}, {}};
   const auto found = std::find_if(rules().begin(), rules().end(),
@@ -91,6 +98,8 @@ bool belongs_to_next(std::string_view name, std::string_view next_kind) {
          (name == "add" && next_kind == "batch_norm");
 }
 
+// Matches one step. `current_` and `next_` are the place in the model: all layers before `next_`
+// have been matched or passed over.
 class Matcher {
  public:
   Matcher(const TracedStep& traced, const TrainingStep& model, const std::string& file)
@@ -99,9 +108,11 @@ class Matcher {
   LayerTimes match() {
     times_.forward.assign(model_.layers.size(), 0);
     times_.backward.assign(model_.layers.size(), 0);
+    // Operators held back until the layer that they prepare is known.
     std::vector<const TracedOp*> waiting;
     for (const TracedOp& op : traced_.forward) {
       const std::string name = short_name(op);
+      // The operator begins or continues a layer.
       if (const auto layer = layer_of(op, name)) {
         for (const TracedOp* early : waiting) take(*early, *layer);
         waiting.clear();
@@ -117,6 +128,7 @@ class Matcher {
         take(op, static_cast<std::size_t>(current_));
       }
     }
+    // The forward pass is over: all remaining layers must be of kinds that may be silent.
     check_whole(*traced_.forward.back().event);
     for (; next_ < model_.layers.size(); ++next_) pass_over(next_, nullptr);
     backward();
@@ -142,7 +154,8 @@ class Matcher {
     return fmt::format("{} ({})", model_.layers[layer].name, model_.layers[layer].kind);
   }
 
-  // A layer that had no operator: an error where its kind needs one.
+  // A layer that had no operator: an error where its kind needs one. A forward pass alone may lack
+  // the loss. `instead` is the operator that came in its place; null at the end.
   void pass_over(std::size_t layer, const TracedOp* instead) {
     const KindRule& rule = rule_of(model_.layers[layer].kind);
     const bool unjudged = model_.layers[layer].is_loss && traced_.backward.empty();
@@ -160,6 +173,9 @@ class Matcher {
          hint);
   }
 
+  // The layer that the operator belongs to, if it begins or continues one; nothing for glue.
+  // Searches from the next layer on, and stops at the first layer that needs an operator of its
+  // own.
   std::optional<std::size_t> layer_of(const TracedOp& op, const std::string& name) {
     if (goes_on(op, name)) return static_cast<std::size_t>(current_);
     const bool sure = is_sure(name);
@@ -173,7 +189,8 @@ class Matcher {
         return layer;
       }
       if (!rule.needed) continue;
-      if (sure) pass_over(layer, &op);  // throws
+      // Throws: the layer in between needs an operator.
+      if (sure) pass_over(layer, &op);
       return std::nullopt;
     }
     if (sure)
@@ -182,7 +199,8 @@ class Matcher {
     return std::nullopt;
   }
 
-  // Whether the operator is one more of the layer before it.
+  // Whether the operator is one more of the layer before it: a further part of a packed projection,
+  // or an operator inside a composite.
   bool goes_on(const TracedOp& op, const std::string& name) {
     if (current_ < 0) return false;
     if (rows_left_ > 0 && name == "linear" && has_weight(op) &&
@@ -194,7 +212,7 @@ class Matcher {
     return composite_ && contains(rule_of(layer.kind).inside, name);
   }
 
-  // A projection that the model packs must have had all its parts.
+  // A projection that the model packs must have had all its parts before the next layer.
   void check_whole(const TraceEvent& event) const {
     if (rows_left_ <= 0) return;
     const auto layer = static_cast<std::size_t>(current_);
@@ -216,18 +234,20 @@ class Matcher {
     const Layer& layer = model_.layers[index];
     const auto& shapes = op.event->shapes;
     times_.has_shapes = times_.has_shapes || has_weight(op);
-    // embedding(weight, ids)
+    // embedding(weight, ids): ids are samples x tokens.
     if (layer.kind == "embedding" && has_weight(op) && shapes[1].size() == 2)
       check_batch(op, shapes[1][0]);
-    // samples x tokens x features; nn.MultiheadAttention has the tokens first
+    // Samples x tokens x features; nn.MultiheadAttention has the tokens first.
     if (layer.kind == "linear" && has_weight(op) && shapes[0].size() == 3)
       check_batch(op, shapes[0][1] == model_.samples ? shapes[0][1] : shapes[0][0]);
     const bool weighted = layer.kind == "conv" || layer.kind == "linear";
     const std::string name = short_name(op);
+    // Layers with a tied weight, and operators other than these two, have no weight to compare.
     if (!weighted || layer.parameters.empty() || layer.tied_layer >= 0 ||
         (name != "conv2d" && name != "linear") || !has_weight(op))
       return;
     const auto& wanted = layer.parameters[0].shape;
+    // As many columns and a divisor of the rows: the first part of a packed projection.
     if (name == "linear" && shapes[1].size() == 2 && wanted.size() == 2 &&
         shapes[1][1] == wanted[1] && shapes[1][0] < wanted[0] && wanted[0] % shapes[1][0] == 0)
       rows_left_ = wanted[0] - shapes[1][0];
@@ -246,12 +266,14 @@ class Matcher {
            fmt::format("--batch {}", batch));
   }
 
+  // Adds an operator's time to a layer, and remembers its sequence number for backward.
   void take(const TracedOp& op, std::size_t layer) {
     times_.forward[layer] += op.seconds;
     visit(times_.forward_visits, op, layer);
     if (op.event->sequence >= 0) owners_.push_back({op.event->sequence, layer});
   }
 
+  // Extends the last visit if it is of this layer, else begins a new one.
   static void visit(std::vector<LayerTimes::Visit>& visits, const TracedOp& op, std::size_t layer) {
     if (visits.empty() || visits.back().layer != layer)
       visits.push_back({layer, op.event->start, op.event->end(), 0});
@@ -260,7 +282,8 @@ class Matcher {
   }
 
   // A forward operator's number is the one its first node will get: a node belongs to the last
-  // operator with a number not above its own.
+  // operator with a number not above its own. Nodes without a number (gradient accumulation) belong
+  // to the node before them.
   void backward() {
     std::stable_sort(owners_.begin(), owners_.end(),
                      [](const Owner& a, const Owner& b) { return a.sequence < b.sequence; });
@@ -278,6 +301,7 @@ class Matcher {
     }
   }
 
+  // A forward operator's sequence number and its layer.
   struct Owner {
     std::int64_t sequence;
     std::size_t layer;
@@ -287,10 +311,14 @@ class Matcher {
   const std::string& file_;
   LayerTimes times_;
   std::vector<Owner> owners_;
-  std::ptrdiff_t current_ = -1;  // layer of the operator before
-  std::size_t next_ = 0;         // first layer without an operator
-  bool composite_ = false;       // it may go on with what its kind has inside
-  std::int64_t rows_left_ = 0;   // of its weight, that its operators have not had yet
+  // Layer of the operator before; -1 = none yet.
+  std::ptrdiff_t current_ = -1;
+  // First layer without an operator.
+  std::size_t next_ = 0;
+  // The layer began with a likely operator, and may continue with operators of its kind's `inside`.
+  bool composite_ = false;
+  // Rows of the current layer's weight for which no operator has been seen.
+  std::int64_t rows_left_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
-// Training steps of a trace.
+// Cuts a trace into training steps, and gives each top-level operator the GPU time of the kernels
+// that it launched. A kernel is tied to its operator by `External id`, which operator and kernel
+// share, else by `correlation` to the runtime call, and by time and thread to the operator around
+// that call.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +24,7 @@ bool has_wrapped_nodes(const Trace& trace) {
   return std::any_of(trace.events.begin(), trace.events.end(),
                      [](const TraceEvent& event) { return event.name.starts_with(wrapped_node); });
 }
+// A node's name is a class of autograd with a number: "MulBackward0".
 bool is_bare_node(std::string_view name) {
   if (name.starts_with("torch::autograd::")) return true;
   while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
@@ -30,6 +34,7 @@ bool is_backward(const TraceEvent& event, bool wrapped) {
   return wrapped ? event.name.starts_with(wrapped_node) : is_bare_node(event.name);
 }
 
+// Annotations are operators to the trace before PyTorch 1.11.
 bool is_annotation(const TraceEvent& event) {
   return event.kind == TraceEvent::Kind::op || event.kind == TraceEvent::Kind::annotation;
 }
@@ -38,23 +43,29 @@ bool is_optimizer(const TraceEvent& event) {
 }
 
 // Operators that no operator encloses, by thread. Names without "::" are annotations of older
-// versions and wrappers (a DataLoader, a custom autograd function): looked through.
+// versions and wrappers (a DataLoader, a custom autograd function): they are looked through.
 struct TopLevel {
-  std::map<std::int64_t, std::vector<const TraceEvent*>> by_thread;  // each by start
-  std::unordered_map<std::int64_t, const TraceEvent*> by_external;   // of the nested ones too
+  // Each list by start.
+  std::map<std::int64_t, std::vector<const TraceEvent*>> by_thread;
+  // The top-level operator of every external id, also of the ids of nested operators.
+  std::unordered_map<std::int64_t, const TraceEvent*> by_external;
 
-  bool wrapped;  // see is_backward
+  // The trace has evaluate_function events around backward nodes.
+  bool wrapped;
 
   explicit TopLevel(const Trace& trace) : wrapped(has_wrapped_nodes(trace)) {
     for (const TraceEvent& event : trace.events) {
       if (event.kind != TraceEvent::Kind::op) continue;
       if (event.name.find("::") == std::string::npos && !is_backward(event, wrapped)) continue;
       auto& list = by_thread[event.thread];
+      // Events are sorted by start, so an operator that begins after the last one's end is not
+      // nested.
       if (list.empty() || event.start >= list.back()->end()) list.push_back(&event);
       if (event.external > 0) by_external.emplace(event.external, list.back());
     }
   }
 
+  // The top-level operator during which the call was made; null if there is none.
   const TraceEvent* enclosing(const TraceEvent& call) const {
     const auto thread = by_thread.find(call.thread);
     if (thread == by_thread.end()) return nullptr;
@@ -67,14 +78,18 @@ struct TopLevel {
   }
 };
 
-// Seconds of GPU work per top-level operator; work that no operator launched is under nullptr.
+// Seconds of GPU work per top-level operator.
 struct GpuWork {
   std::unordered_map<const TraceEvent*, double> seconds;
+  // `orphans`: kernels that no operator launched. `communication`: kernels of NCCL.
   std::vector<const TraceEvent*> orphans, communication;
+  // Seconds of each call that launched a kernel.
   std::vector<double> launches;
+  // Kernels were recorded at all.
   bool any = false;
 
   GpuWork(const Trace& trace, const TopLevel& top) {
+    // Runtime calls by correlation.
     std::unordered_map<std::int64_t, const TraceEvent*> calls;
     for (const TraceEvent& event : trace.events) {
       if (event.kind != TraceEvent::Kind::runtime) continue;
@@ -103,12 +118,13 @@ struct GpuWork {
   }
 };
 
+// The time of a step, and the event that defines it.
 struct Window {
   double start, end;
   const TraceEvent* event;
 };
 
-// `*` in the pattern stands for any text.
+// Whether the name fits the pattern, in which `*` stands for any text.
 bool matches(std::string_view name, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return name == pattern;
@@ -119,10 +135,11 @@ bool matches(std::string_view name, std::string_view pattern) {
   return false;
 }
 
-// Annotations that the user may mean: everything but the profiler's and PyTorch's own. Before
-// PyTorch 1.11 they are operators to the trace.
+// For the error message: annotations that the user may mean, which are all but the profiler's and
+// PyTorch's own.
 std::string own_annotations(const Trace& trace) {
   std::vector<std::string> names;
+  // PyTorch 1.11 and later give annotations a category of their own.
   const bool told_apart = std::any_of(
       trace.events.begin(), trace.events.end(),
       [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::annotation; });
@@ -143,16 +160,18 @@ std::string own_annotations(const Trace& trace) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// The innermost occurrences of an annotation: one that lies inside the last replaces it.
 std::vector<Window> named_windows(const Trace& trace, const std::string& pattern) {
   std::vector<Window> windows;
   for (const TraceEvent& event : trace.events) {
     if (!is_annotation(event) || !matches(event.name, pattern)) continue;
-    if (!windows.empty() && event.end() <= windows.back().end) windows.pop_back();  // around it
+    if (!windows.empty() && event.end() <= windows.back().end) windows.pop_back();
     windows.push_back({event.start, event.end(), &event});
   }
   return windows;
 }
 
+// Each step ends with an Optimizer.step and begins where the last one ended.
 std::vector<Window> optimizer_windows(const Trace& trace) {
   std::vector<Window> windows;
   double begin = trace.events.empty() ? 0 : trace.events.front().start;
@@ -164,6 +183,7 @@ std::vector<Window> optimizer_windows(const Trace& trace) {
   return windows;
 }
 
+// The steps by the first rule that finds any. Throws ConfigError if none does.
 std::vector<Window> windows_of(const Trace& trace, const std::string& step) {
   std::vector<Window> windows = named_windows(trace, step.empty() ? "ProfilerStep#*" : step);
   if (!windows.empty()) return windows;
@@ -178,6 +198,9 @@ std::vector<Window> windows_of(const Trace& trace, const std::string& step) {
   return windows;
 }
 
+// Sorts the operators of one step into passes. Forward operators run on the step's thread before
+// the first backward node. Autograd runs backward of CPU tensors on the calling thread, and
+// backward of GPU tensors on a thread of its own for each device.
 TracedStep read_step(const Trace& trace, const Window& window, const TopLevel& top,
                      const GpuWork& gpu) {
   TracedStep step;
@@ -191,7 +214,8 @@ TracedStep read_step(const Trace& trace, const Window& window, const TopLevel& t
     if (is_annotation(event) && is_optimizer(event) && inside(event)) step.optimizer_event = &event;
   }
   double first_backward = window.end;
-  std::set<std::int64_t> engine_threads;  // where the backward pass runs beside the step's thread
+  // Threads other than the step's on which backward nodes run.
+  std::set<std::int64_t> engine_threads;
   for (const auto& [thread, ops] : top.by_thread)
     for (const TraceEvent* op : ops)
       if (inside(*op) && is_backward(*op, top.wrapped)) {
@@ -199,6 +223,7 @@ TracedStep read_step(const Trace& trace, const Window& window, const TopLevel& t
         if (thread != window.event->thread) engine_threads.insert(thread);
       }
   for (const auto& [thread, ops] : top.by_thread) {
+    // Without wrapped nodes, all work on an engine thread is backward's.
     const bool engine = !top.wrapped && engine_threads.contains(thread);
     for (const TraceEvent* op : ops) {
       if (!inside(*op)) continue;
@@ -218,6 +243,7 @@ TracedStep read_step(const Trace& trace, const Window& window, const TopLevel& t
         step.other += seconds;
     }
   }
+  // Several threads may contribute to backward.
   const auto by_start = [](const TracedOp& a, const TracedOp& b) {
     return a.event->start < b.event->start;
   };

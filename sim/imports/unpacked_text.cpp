@@ -1,4 +1,6 @@
-// Reads a file through gzip where it is packed.
+// Reads a file through zlib where it is packed by gzip (RFC 1952). Works in chunks, because zlib
+// counts in 32 bits and traces may be longer, and refuses a file as soon as its text exceeds the
+// limit, so that a small file cannot unpack to fill the memory.
 #include "imports/unpacked_text.hpp"
 
 #include <zlib.h>
@@ -11,9 +13,10 @@
 namespace lockstep {
 namespace {
 
+// zlib's state, released at the end of the scope.
 struct Inflater {
   z_stream stream{};
-  Inflater() { inflateInit2(&stream, 16 + MAX_WBITS); }  // gzip's header and checksum
+  Inflater() { inflateInit2(&stream, 16 + MAX_WBITS); }  // 16: expects gzip's header and checksum
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&stream); }
@@ -29,7 +32,6 @@ std::string unpacked_text(const std::string& path) {
   std::string text;
   std::size_t taken = 0, made = 0;
   while (true) {
-    // zlib counts in 32 bits; traces may be longer.
     const std::size_t offered = std::min(chunk, packed.size() - taken);
     text.resize(made + chunk);
     inflater.stream.next_in = reinterpret_cast<Bytef*>(packed.data() + taken);
@@ -40,9 +42,10 @@ std::string unpacked_text(const std::string& path) {
     taken += offered - inflater.stream.avail_in;
     made += chunk - inflater.stream.avail_out;
     if (made > most_of_a_recording) refuse_too_large(path, most_of_a_recording);
+    // Gzip files put one behind the other are one file.
     if (status == Z_STREAM_END) {
       if (taken == packed.size()) break;
-      inflateReset(&inflater.stream);  // files put one behind the other are one
+      inflateReset(&inflater.stream);
     } else if (status == Z_BUF_ERROR) {
       throw file_error(path, "", "its compressed data breaks off", "was it written to the end?");
     } else if (status != Z_OK) {

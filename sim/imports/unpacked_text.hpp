@@ -7,7 +7,7 @@
 namespace lockstep {
 
 // The whole file, unpacked if it begins as gzip does; the name does not matter. Throws ConfigError
-// if it cannot be read, or its compressed data is damaged or incomplete.
+// if the file cannot be read, is too large, or its compressed data is damaged or incomplete.
 std::string unpacked_text(const std::string& path);
 
 }  // namespace lockstep

@@ -1,4 +1,8 @@
-// The caching allocator's rules, one function each.
+// Implements the caching allocator's rules, about one function each: best fit in the pool of the
+// size class and stream, splitting, joining, deferred frees, and the retry after all cached
+// segments went back (c10/cuda/CUDACachingAllocator.cpp; facts 118-122). Free blocks are ordered
+// sets by size and address; their nodes are reused, because plays free and allocate millions of
+// times.
 #include "memory/allocator.hpp"
 
 #include <algorithm>
@@ -7,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-// Fact 118.
+// Sizes of fact 118. Small requests share segments of 2 MiB, medium ones segments of 20 MiB; a
+// large request has a segment of its own.
 constexpr std::int64_t kib = 1024, mib = 1024 * kib;
 constexpr std::int64_t smallest_block = 512;
 constexpr std::int64_t largest_small_request = 1 * mib;
@@ -21,6 +26,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
 }
 
+// Bytes of the new segment that serves a request.
 std::int64_t segment_bytes(std::int64_t bytes) {
   if (bytes <= largest_small_request) return small_segment;
   if (bytes < smallest_own_segment) return shared_large_segment;
@@ -40,6 +46,10 @@ std::optional<CachingAllocator::Block> CachingAllocator::try_allocate(std::int64
   return request(bytes, stream, true);
 }
 
+// Serves a request: a free block, a new segment, a retry, and at last more than the capacity.
+// `optional`: returns no block instead of the last. malloc and expandable segments have no segments
+// to choose from: a block is just its bytes, and expandable segments reserve whole pages of 20 MiB
+// up to the highest sum.
 std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t bytes, int stream,
                                                                  bool optional) {
   assert(bytes >= 0 && stream >= 0);
@@ -91,6 +101,8 @@ std::optional<std::int64_t> CachingAllocator::touch(std::int64_t bytes, int stre
   return taken;
 }
 
+// The smallest free block that fits, at the lowest address. With max_split_size, oversize blocks
+// serve only requests at most 20 MiB smaller (fact 120).
 CachingAllocator::FreeList::iterator CachingAllocator::best_free(Pool& pool,
                                                                  std::int64_t bytes) const {
   const auto found = pool.free.lower_bound(Free{bytes, 0, 0});
@@ -127,6 +139,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::new_segment(int pool, s
   return block;
 }
 
+// Gives a block to the caller. A rest that is large enough is split off and returns to the pool.
 CachingAllocator::Block CachingAllocator::hand_out(Block block, std::int64_t bytes) {
   const Record& record = records_[block];
   if (splits(pools_[record.pool], record.bytes, bytes)) insert_free(split(block, bytes));
@@ -135,6 +148,8 @@ CachingAllocator::Block CachingAllocator::hand_out(Block block, std::int64_t byt
   return block;
 }
 
+// Whether a block is split for a request: in the small pool if at least 512 B are left, in the
+// large pool if more than 1 MiB is left.
 bool CachingAllocator::splits(const Pool& pool, std::int64_t block_bytes,
                               std::int64_t bytes) const {
   const std::int64_t rest = block_bytes - bytes;
@@ -173,6 +188,7 @@ void CachingAllocator::complete(std::int64_t event) {
   }
 }
 
+// Frees a block and joins it with free neighbors of its segment.
 void CachingAllocator::return_to_pool(Block block) {
   records_[block].in_use = false;
   if (options_.kind != AllocatorKind::cuda_caching) {
@@ -194,7 +210,8 @@ void CachingAllocator::return_to_pool(Block block) {
 }
 
 void CachingAllocator::release_cached() {
-  if (free_segments_ == 0) return;  // as for most allocations of a job that lacks much memory
+  // Returns at once for a job that lacks much memory and comes here with most of its allocations.
+  if (free_segments_ == 0) return;
   for (Pool& pool : pools_) {
     const std::vector<Free> candidates(pool.free.begin(), pool.free.end());
     for (const Free& candidate : candidates) {
@@ -232,6 +249,8 @@ void CachingAllocator::absorb_next(Block block) {
   unused_records_.push_back(next);
 }
 
+// A record for a block, reused if one is free: ids stay small, so callers can index vectors by
+// them.
 CachingAllocator::Block CachingAllocator::new_record() {
   if (!unused_records_.empty()) {
     const Block block = unused_records_.back();
@@ -243,6 +262,7 @@ CachingAllocator::Block CachingAllocator::new_record() {
   return static_cast<Block>(records_.size() - 1);
 }
 
+// Adds a block to its pool's free list, in a node of an earlier block if there is one.
 void CachingAllocator::insert_free(Block block) {
   Record& record = records_[block];
   free_segments_ += record.is_segment();
@@ -264,6 +284,7 @@ void CachingAllocator::erase_free(Block block) {
   spare_.push_back(pools_[record.pool].free.extract(record.place));
 }
 
+// Index of the pool of a request; creates the pools of a stream at its first use.
 int CachingAllocator::pool_of(std::int64_t bytes, int stream) {
   const int large = bytes > largest_small_request ? 1 : 0;
   while (static_cast<int>(pools_.size()) < 2 * (stream + 1)) {

@@ -1,6 +1,12 @@
-// A model of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator): what a sequence of
-// allocations and frees makes it reserve from the device. Rules and constants: facts 118-122,
-// explained in docs/memory.md. Nothing is allocated for real; bytes are numbers.
+// A model of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator): it follows a
+// sequence of allocations and frees and computes the bytes reserved from the device, including
+// fragmentation. Rules and constants are facts 118-122, explained in docs/memory.md. No memory is
+// allocated for real; bytes are numbers.
+//
+//   segment of 20 MiB   | block in use | free block | block in use | free block |
+//
+// A segment is reserved from the device as a whole; blocks are cut from it and joined with free
+// neighbors. Only a segment that is one free block can go back to the device.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +22,9 @@ namespace lockstep {
 enum class AllocatorKind {
   cuda_caching,  // 512 B rounding, segments, pools
   host,          // malloc: every tensor by itself, reserved = allocated
-  expandable,  // CUDA's with expandable_segments: pages behind one range of addresses, so that no free
-               // block is too small; reserved = the most that was allocated, in whole pages
+  // CUDA's with expandable_segments: pages behind one growing range of addresses, so free blocks of
+  // any size serve; reserved = the most that was allocated, in whole pages
+  expandable,
 };
 
 struct AllocatorOptions {
@@ -27,29 +34,32 @@ struct AllocatorOptions {
   std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
 };
 
+// The allocator of one device. Not thread-safe; equal requests give equal results.
 class CachingAllocator {
  public:
   using Block = std::int32_t;
-  static constexpr Block nothing =
-      -1;  // what a request for zero bytes gives; free(nothing) is fine
+  // The result of a request for zero bytes; free(nothing) is allowed.
+  static constexpr Block nothing = -1;
 
   explicit CachingAllocator(const AllocatorOptions& options = {});
 
-  // Always answers with a block. When the capacity does not allow it even after every cached
-  // segment went back to the device, out_of_memory() becomes true and the device is imagined
-  // larger, so that peak_reserved() - capacity tells what was missing.
+  // Always returns a block. If the capacity does not suffice even after every cached segment went
+  // back to the device, out_of_memory() becomes true and the play goes on as if the device were
+  // larger, so that peak_reserved() - capacity is the shortfall.
   Block allocate(std::int64_t bytes, int stream = 0);
-  // The same for callers that can do without (a convolution picks an algorithm with less
-  // workspace): no block instead of out of memory.
+  // For optional requests (a convolution can choose an algorithm with less workspace): returns no
+  // block instead of running out of memory.
   std::optional<Block> try_allocate(std::int64_t bytes, int stream = 0);
 
-  // What allocating and freeing at once would do where a free block serves, which leaves nothing but
-  // a peak: the bytes that are taken. Nothing where no free block does.
+  // Allocation and immediate free if a free block can serve the request: only the peak changes.
+  // Returns the bytes of the block that would be taken; nothing if no free block fits, and the
+  // caller must allocate.
   std::optional<std::int64_t> touch(std::int64_t bytes, int stream = 0);
 
   void free(Block block);
-  // record_stream: the program has let go of the block, but it can serve again only once `event` on
-  // the other stream is complete (fact 122). Events must be given in non-decreasing order.
+  // record_stream: the program has freed the block, but the block can serve another request only
+  // when `event` on the other stream is complete (fact 122).
+  // REQUIRES: events of successive calls do not decrease.
   void free_after(Block block, std::int64_t event);
   void complete(std::int64_t event);  // this event and all earlier ones
   void release_cached();              // torch.cuda.empty_cache()
@@ -82,7 +92,7 @@ class CachingAllocator {
   using FreeList = std::set<Free>;
   struct Record {
     std::int64_t address = 0, bytes = 0;
-    Block previous = nothing, next = nothing;  // neighbours in the segment
+    Block previous = nothing, next = nothing;  // neighbors in the segment
     std::int32_t pool = 0;
     bool in_use = false;
     FreeList::iterator place{};  // in the pool's list, of a free block
@@ -113,7 +123,7 @@ class CachingAllocator {
   std::vector<Record> records_;
   std::vector<Block> unused_records_;
   std::vector<Pool> pools_;                 // 2 * stream + (large ? 1 : 0)
-  std::vector<FreeList::node_type> spare_;  // of the lists, for the next to be free
+  std::vector<FreeList::node_type> spare_;  // unused nodes of the free lists
   std::deque<std::pair<std::int64_t, Block>> deferred_;
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0, reserved_ = 0, pending_ = 0;

@@ -1,4 +1,6 @@
-// Gradients of layer outputs, shared by reference as autograd shares them.
+// Gradients of layer outputs during a backward, with reference counts as autograd's tensors have
+// them. Layers that pass a gradient on unchanged (additions, views) share one block instead of
+// allocating another one, which lowers the peak.
 #pragma once
 
 #include <string_view>
@@ -8,11 +10,13 @@
 
 namespace lockstep {
 
+// One pool per micro-batch in flight. A gradient has an id; every holder must release it once.
 class GradientPool {
  public:
   GradientPool(Tape& tape, std::size_t layers) : tape_(tape), of_(layers) {}
 
-  // `of`: the layer of the output.
+  // Allocates a gradient of `bytes` bytes with one holder and returns its id. `of`: name of the
+  // layer whose output it belongs to.
   int fresh(double bytes, std::string_view of) {
     const Tape::Block block =
         tape_.allocate(MemoryKind::activation_gradients, bytes, {"output", of});
@@ -26,13 +30,16 @@ class GradientPool {
     return id;
   }
   void hold(int id) { ++shared_[id].holders; }
+  // Drops one holder; the last one frees the block. A negative id is allowed and does nothing.
   void release(int id) {
     if (id < 0 || --shared_[id].holders > 0) return;
     tape_.free(shared_[id].block);
     unused_.push_back(id);
   }
-  // Hands one holder's share of `id` to layer `to`. A second arrival is added in place when nobody
-  // else holds the first, which must be a whole tensor; otherwise the sum is a new one.
+  // Delivers one holder's reference of gradient `id` to layer `to`, as a gradient of its output.
+  // `slice`: the gradient is a view of a part of a tensor. A second gradient of the same output is
+  // added in place if the first one is a whole tensor with no other holder; otherwise the sum is a
+  // new tensor.
   void deliver(int to, int id, bool slice, const Layer& of) {
     Arrived& arrived = of_[to];
     if (arrived.id < 0) {
@@ -46,6 +53,8 @@ class GradientPool {
       arrived = {sum, false};
     }
   }
+  // Removes and returns the gradient of the layer's output, with its reference; -1 = none has
+  // arrived.
   int take(int layer) {
     const int id = of_[layer].id;
     of_[layer] = {};

@@ -1,4 +1,5 @@
-// Sizes by operator, as read off real steps.
+// Sizes of CPU workspaces by operator, derived from measured steps. Convolutions dominate: oneDNN
+// converts tensors to its own memory layouts and back.
 #include "memory/host_workspace.hpp"
 
 #include <algorithm>
@@ -6,13 +7,14 @@
 namespace lockstep {
 namespace {
 
-// oneDNN computes in layouts of its own: channels in blocks of 16, the last one filled up, or
-// channels last where the tensors are so. What has another layout is copied before, results are
-// copied after.
+// Channels padded to oneDNN's blocks. oneDNN computes with channels in blocks of 16, the last block
+// padded, or with channels last if the tensors have that layout. Tensors in another layout are
+// copied before the call, results after it.
 double in_blocks(std::int64_t channels) {
   return static_cast<double>((channels + 15) / 16 * 16);
 }
 
+// The largest sum of converted tensors that live together during a convolution.
 HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
   const bool one_by_one = conv.kernel_h == 1 && conv.kernel_w == 1;
   if (one_by_one && conv.stride == 1 && conv.dilation == 1 && conv.images < 16) {
@@ -23,19 +25,20 @@ HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
                          conv.kernel_w * element_bytes;
   if (!conv.channels_last) {
     const auto images = static_cast<double>(conv.images) * element_bytes;
-    // A first convolution reads the picture as it lies.
+    // The first convolution reads the image in its own layout.
     const double x = conv.channels_in <= 3 ? 0
                                            : images * in_blocks(conv.channels_in) *
                                                  static_cast<double>(conv.height_in) *
                                                  static_cast<double>(conv.width_in);
     const double y = images * in_blocks(conv.channels_out) * static_cast<double>(conv.height_out) *
                      static_cast<double>(conv.width_out);
-    // Input and weights go in before the output is copied out; backward ends with the gradient of
-    // the weights, for which input and output gradient go in.
+    // Forward converts input and weights, then converts the output back. Backward ends with the
+    // gradient of the weights, for which input and output gradient are converted.
     return {std::max(x + weights, y), std::max(x + y, weights)};
   }
-  // Only weights change layout: first to channels last (one channel is that already), then to
-  // blocks, which are 16 x 16 per channel in the gradient of a wide depthwise convolution.
+  // With channels last only weights are converted: to channels last (depthwise weights have that
+  // layout already), then to blocks, which are 16 x 16 per channel in the gradient of a depthwise
+  // convolution with a large kernel.
   const bool depthwise = conv.groups == conv.channels_in && conv.groups > 1;
   const double channels_last = depthwise ? 0 : weights;
   const bool padded = depthwise && std::max(conv.kernel_h, conv.kernel_w) > 3;

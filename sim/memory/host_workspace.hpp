@@ -1,6 +1,6 @@
-// What LibTorch's CPU kernels allocate for the length of one call beside their results. Rules read
-// off real steps (LibTorch 1.13 with oneDNN 2.6, AVX-512, one thread); docs/memory.md,
-// "Workspaces".
+// Temporary memory that LibTorch's CPU kernels allocate during one call, besides their results. The
+// rules were derived from measured steps (LibTorch 1.13 with oneDNN 2.6, AVX-512, one thread;
+// docs/memory.md, "Workspaces"). Only the play of steps on CPUs uses them.
 #pragma once
 
 #include "workload/step.hpp"
@@ -12,6 +12,7 @@ struct HostWorkspace {  // bytes
   double backward = 0;  // beside the gradients of input and parameters
 };
 
+// The workspace of a layer whose weights have `element_bytes` bytes per element.
 HostWorkspace host_workspace(const Layer& layer, int element_bytes);
 
 }  // namespace lockstep

@@ -1,5 +1,9 @@
-// Plays single layers of a micro-batch on the allocator: activations, their gradients, workspaces and
-// temporaries here, and what is kept of the model by a ModelState.
+// Plays single layers of a micro-batch on the allocator: a LayerPlayer allocates and frees
+// activations, their gradients, workspaces and temporaries; a ModelState does the same for
+// parameters, parameter gradients and optimizer state. step_player.hpp calls it layer by layer in
+// the host's program order.
+// The order of allocations within a layer follows autograd's engine, because the peak and the
+// fragmentation depend on it.
 #pragma once
 
 #include <algorithm>
@@ -14,34 +18,41 @@
 
 namespace lockstep {
 
+// The allocator of a device on which `outside_bytes` bytes (context, communication buffers) are
+// taken already.
 AllocatorOptions allocator_options(const Device& device, double outside_bytes);
 
-// The tensors of the model while its steps are played, on a rank that holds all of it
-// (ReplicatedState) or shards (ShardedState). The player calls these around layers and passes.
+// Interface of the model's tensors, which depend on the strategy: a rank that holds the whole model
+// (ReplicatedState), or shards (ShardedState of strategies/fsdp). The player calls these functions
+// around layers and passes.
 template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {
   state.construct();
   state.zero_gradients();           // before the first forward of a step
-  state.begin_forward(flag, flag);  // of the first, of the last micro-batch of a step
+  state.begin_forward(flag, flag);  // flags: first, last micro-batch of the step
   state.before_forward(layer);
   state.after_forward(layer);
   state.end_forward();
-  state.begin_backward(flag, BackwardHalf::both);  // of the last micro-batch
-  state.before_backward(layer, flag);              // or before it is computed again
-  state.parameter_gradients(layer);                // allocates them
-  state.pieces(layer, PiecesMoment::first);        // of a layer that works on pieces of the tokens
+  state.begin_backward(flag, BackwardHalf::both);  // flag: last micro-batch of the step
+  state.before_backward(layer, flag);              // flag: before its recomputation
+  state.parameter_gradients(layer);                // allocates the gradients
+  state.pieces(layer, PiecesMoment::first);        // of a layer in a chunked loss
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
 };
 
+// Plays layers of one rank. turn_to() chooses the micro-batch in flight and the chunk that the
+// following calls belong to.
 template <ModelState State>
 class LayerPlayer {
   using Block = Tape::Block;
   static constexpr Block nothing = CachingAllocator::nothing;
 
  public:
-  // The state of the model is made of the tape, the step and `tensor_of_step`.
+  // Constructs the state from the tape, the step, the lifetimes and `tensor_of_step` (the
+  // strategy's plan).
+  // REQUIRES: all references outlive the player.
   template <class... What>
   LayerPlayer(const TrainingStep& step, const PlayedProgram& program, const Device& device,
               Tape& tape, const What&... tensor_of_step)
@@ -62,13 +73,13 @@ class LayerPlayer {
   Liveness life;
   State state;
 
-  // Layers that follow are of this chunk of the micro-batch.
+  // The following calls play layers of this chunk of the micro-batch.
   void turn_to(Flight& flight, int chunk) {
     flight_ = &flight;
     chunk_ = &flight.chunks[chunk];
     layers_ = program_.chunks[chunk];
   }
-  // A backward of the chunk begins.
+  // Begins a backward of the chunk, whole or one half.
   void begin_backward(BackwardHalf half) {
     half_ = half;
     last_with_weights_ = layers_.end - 1;
@@ -85,18 +96,21 @@ class LayerPlayer {
   }
   void release(int tensor) { tape_.free(std::exchange(flight_->blocks[tensor], nothing)); }
 
-  // The gradient of what the chunk's last layer, a "send", sends.
+  // Allocates the gradient of the activation that the chunk's last layer, a "send", has sent; the
+  // next part's gradient is received into it.
   int fresh_gradient(int send) {
     const int input = step_.layers[send].inputs.front();
     return flight_->gradients.fresh(step_.layers[input].output_bytes, step_.layers[input].name);
   }
 
+  // Forward of a layer: allocates the tensors that are born, computes, frees the tensors that die.
+  // A sent activation stays until its send is complete (Deed::activation_sent).
   void forward(int layer) {
     const Boundary boundary = step_.layers[layer].boundary;
     tape_.at(MemoryPhase::forward, layer);
     state.before_forward(layer);
     for (const int tensor : life.born_in_forward.of(layer)) {
-      // An arrival has had its place since the receive was posted.
+      // The buffer of an arriving activation was allocated when the receive was posted.
       if (boundary != Boundary::receive || flight_->blocks[tensor] == nothing) allocate(tensor);
     }
     compute(layer);
@@ -110,8 +124,9 @@ class LayerPlayer {
     state.after_forward(layer);
   }
 
-  // The layers from `first` to the end of the chunk, which work on pieces of the tokens, forward and backward. All
-  // pieces but the first are alike. The gradient of their input is gathered in fp32.
+  // A chunked loss: plays forward and backward of the layers from `first` to the end of the chunk
+  // piece by piece. All pieces but the first are alike, so two are played. The gradient of the
+  // head's input is accumulated in fp32 over the pieces.
   void forward_in_pieces(int first) {
     const int last = layers_.end - 1;
     const int input = step_.layers[first].inputs.front();
@@ -122,7 +137,7 @@ class LayerPlayer {
                                      {"gradient of", source.name});
     for (const bool first_piece : {true, false}) {
       for (int layer = first; layer <= last; ++layer) forward(layer);
-      // The loop's variable has the logits until the next piece.
+      // The loop's variable refers to the logits until the next piece replaces them.
       const int logits = step_.layers[last].inputs.front();
       const Block held = tape_.allocate(MemoryKind::activations, step_.layers[logits].output_bytes,
                                         {"output", step_.layers[logits].name});
@@ -155,6 +170,8 @@ class LayerPlayer {
     tape_.free(sum);
   }
 
+  // Backward of a layer: recomputes the checkpoint segment that ends here, computes gradients, then
+  // frees saved tensors, and only then adds the results to other gradients.
   void backward(int layer) {
     const int segment = life.segment_of[layer];
     tape_.at(MemoryPhase::backward, layer);
@@ -170,7 +187,7 @@ class LayerPlayer {
     }
     if (life.needs_gradient[layer]) differentiate(layer);
     for (const int tensor : life.die_after_backward.of(layer)) end_backward_of(tensor, layer);
-    // Autograd drops a node's inputs and saved tensors before it passes the results on.
+    // Autograd frees a node's inputs and saved tensors before it passes the results on.
     for (const auto& [to, id, slice] : outgoing_) {
       flight_->gradients.deliver(to, id, slice, step_.layers[to]);
     }
@@ -178,7 +195,8 @@ class LayerPlayer {
     if (half_ == BackwardHalf::both) state.after_backward(layer);
   }
 
-  // The gradients of the layer's weights, which `inputs` has left; `gradient` is its output's.
+  // Second half of a split backward: the gradients of the layer's weights, which
+  // BackwardHalf::inputs has left. `gradient`: the gradient of the layer's output, held since then.
   void weights(int layer, int gradient) {
     tape_.at(MemoryPhase::backward, layer);
     if (kinds_[layer].multiplies_backward) matmul_workspace();
@@ -189,6 +207,7 @@ class LayerPlayer {
     }
   }
 
+  // A second forward of a checkpoint segment, before its backward.
   void recompute(const CheckpointSegment& segment) {
     for (int layer = segment.first; layer <= segment.last; ++layer) {
       tape_.at(MemoryPhase::recomputation, layer);
@@ -199,8 +218,9 @@ class LayerPlayer {
     }
   }
 
-  // Tensors that stay until the step ends, of chunks whose backward is over: arrivals at the last part; returned
-  // outputs, which stay until the next step begins.
+  // Tensors that outlive the backward of their chunk. `until_end`: activations that arrived at the
+  // last part, until the step ends. `returned`: outputs of the last part, until the next step
+  // begins.
   std::vector<Block> until_end, returned;
 
  private:
@@ -210,12 +230,14 @@ class LayerPlayer {
                        [](const Parameter& parameter) { return parameter.trainable; });
   }
 
-  // cuBLAS's, of each call (fact 124), unless it is known to be kept.
+  // cuBLAS's workspace, allocated for each call (fact 124), unless the device description says that
+  // libraries keep theirs.
   void matmul_workspace() {
     if (device_.kept_workspace_bytes > 0) return;
     tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes);
   }
 
+  // Temporaries of a layer's forward, which are allocated and freed within the layer.
   void compute(int index) {
     const Layer& layer = step_.layers[index];
     if (kinds_[index].multiplies_forward) matmul_workspace();
@@ -228,7 +250,9 @@ class LayerPlayer {
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).forward));
   }
 
-  // Backward of layer `layer` was the last that needs the tensor, or the first half of it was.
+  // Frees a tensor after the backward of layer `layer`, the last one that needs it, or hands it to
+  // a holder that outlives the backward. After the first half of a split backward, tensors for
+  // weights' gradients stay.
   void end_backward_of(int tensor, int layer) {
     const Liveness::Tensor& tensor_of_step = life.tensors[tensor];
     if (half_ == BackwardHalf::inputs && stays_for_weights(tensor_of_step, layer)) return;
@@ -239,22 +263,25 @@ class LayerPlayer {
       returned.push_back(std::exchange(flight_->blocks[tensor], nothing));
     } else if (last_part && arrived && half_ == BackwardHalf::both &&
                program_.holding.keep_outputs) {
-      // PyTorch's schedules keep the losses of a step, whose graphs keep what arrived at the last part
-      // (AccumulateGrad's variable).
+      // PyTorch's schedules keep the losses of a step; the graph of a loss keeps the activation
+      // that arrived at the last part (AccumulateGrad's variable).
       until_end.push_back(std::exchange(flight_->blocks[tensor], nothing));
     } else {
       release(tensor);
     }
   }
 
-  // Nothing but weights' gradients needs the tensor once the gradient of layer `layer`'s input is there.
+  // Whether the tensor must stay for weights' gradients after the first half of a split backward.
+  // PyTorch retains the graph of all layers up to the last one with weights; the zero-bubble paper
+  // and Megatron-LM keep only the operands of the weights' products.
   bool stays_for_weights(const Liveness::Tensor& tensor, int layer) const {
     const bool in_graph = tensor.for_weights || tensor.for_others;
     if (tensor.recomputed || !in_graph) return false;
     return program_.holding.keep_outputs ? layer <= last_with_weights_ : tensor.for_weights;
   }
 
-  // The gradient that a chunk's backward begins with, and holds to its end.
+  // The gradient with which a chunk's backward begins: from the next part on this rank, from a
+  // message, or (without messages) fresh. The host holds it to the end of the backward.
   void take_arrived(int send) {
     int gradient = flight_->gradients.take(send);
     if (gradient < 0) gradient = std::exchange(chunk_->arrived, -1);
@@ -264,12 +291,14 @@ class LayerPlayer {
     outgoing_.push_back({step_.layers[send].inputs.front(), gradient, false});
   }
 
+  // Gradients of a layer's inputs and parameters, in the order in which autograd allocates them:
+  // temporaries, gradients of inputs (or shares of the output's gradient), gradients of parameters.
   void differentiate(int index) {
     const Layer& layer = step_.layers[index];
     if (layer.boundary == Boundary::send) return take_arrived(index);
     GradientPool& gradients = flight_->gradients;
     int gradient = gradients.take(index);
-    Block widened = nothing;  // the gradient in fp32, in whose place it is given up
+    Block widened = nothing;  // fp32 copy of the gradient, which replaces it
     if (layer.wide) {
       widened = temporary(index, layer.backward_workspace_bytes);
       gradients.release(std::exchange(gradient, -1));
@@ -293,7 +322,8 @@ class LayerPlayer {
       outgoing_.push_back({input, gradients.fresh(of_piece, step_.layers[input].name), false});
     }
     if (kinds_[index].multiplies_backward) matmul_workspace();
-    // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
+    // Under autocast a weight's gradient is half precision first. The freed half-precision weight
+    // is as large, so one of the two is counted.
     if (layer.pieces == 1 && !leaves_weights(index)) {
       state.parameter_gradients(index);
     } else if (layer.pieces == 1 && gradient >= 0) {
@@ -308,14 +338,15 @@ class LayerPlayer {
     if (layer.pieces > 1) state.pieces(index, piece_);
   }
 
-  // This half of backward leaves the layer's weights for the other.
+  // Whether this half of a split backward leaves the layer's weight gradients to the other half.
   bool leaves_weights(int layer) const {
     if (half_ == BackwardHalf::both) return false;
     return program_.holding.keep_outputs ? kinds_[layer].has_weights
                                          : kinds_[layer].has_weight_product;
   }
 
-  // The gradient for the part before: a message, unless that part is this rank's too.
+  // The gradient for the previous part: a message, which Deed::gradient_sent frees; nothing to send
+  // if this rank has that part, too.
   void depart(const Layer& receive, int gradient) {
     if (half_ == BackwardHalf::inputs && program_.holding.keep_outputs && gradient >= 0) {
       flight_->gradients.hold(gradient);  // as the input's gradient
@@ -328,8 +359,9 @@ class LayerPlayer {
     }
   }
 
-  // cuDNN takes an algorithm with less workspace where memory is short (fact 126); other
-  // temporaries are tensors that an operator needs.
+  // A temporary of a layer's backward. A convolution's workspace is optional, because cuDNN chooses
+  // an algorithm with less workspace where memory is short (fact 126); other temporaries are
+  // tensors that an operator needs.
   Block temporary(int layer, double bytes) {
     if (kinds_[layer].convolves) return tape_.try_workspace(bytes);
     return tape_.allocate(MemoryKind::temporaries, bytes);
@@ -346,8 +378,8 @@ class LayerPlayer {
   struct Kinds {
     bool multiplies_forward, multiplies_backward, convolves, has_weights, has_weight_product;
   };
-  std::vector<Kinds> kinds_;  // of kernels, by layer
-  // Members of the action in hand.
+  std::vector<Kinds> kinds_;  // by layer
+  // State of the action that is being played.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange layers_;
@@ -358,7 +390,7 @@ class LayerPlayer {
     int to, gradient;
     bool slice;
   };
-  std::vector<Outgoing> outgoing_;  // of the layer in hand
+  std::vector<Outgoing> outgoing_;  // gradients that the current layer passes on
 };
 
 }  // namespace lockstep

@@ -1,6 +1,9 @@
-// The rules are those of eager autograd: an output lives until its last reader in
-// forward, a saved tensor until the backward of the first layer that saved it (backward runs in
-// reverse), a checkpointed block keeps what enters it and computes the rest again (fact 60).
+// Derives lifetimes by the rules of eager autograd. An output lives until its last reader in
+// forward. A saved tensor lives until the backward of the first layer that saved it, because
+// backward runs in reverse. A checkpointed block keeps its inputs and recomputes its other tensors
+// (fact 60).
+// Views and in-place results share a storage, so all rules work on storages: a storage lives as
+// long as the last need of any tensor in it.
 #include "memory/liveness.hpp"
 
 #include <algorithm>
@@ -12,7 +15,7 @@ namespace {
 
 constexpr int never = std::numeric_limits<int>::max();
 
-// What is known of one storage while the graph is walked.
+// The needs of one storage, collected during the walk over the graph.
 struct Storage {
   std::int64_t bytes = 0;
   int producer = never;         // layer whose forward allocates it; -1 = the step's input
@@ -20,7 +23,7 @@ struct Storage {
   int last_reader_inside = -1;  // of the producer's checkpoint segment
   int keeper = never;           // first layer whose backward needs it (or that starts a segment)
   int keeper_inside = never;    // the same within the producer's checkpoint segment
-  bool kept = false;  // through recomputation: what an operator that is not run again gave
+  bool kept = false;  // written by an operator that recomputation omits, so kept from forward on
   bool weight_copy = false;
   int last_for_weights = -1;  // the last layer whose weights' gradients need it
   bool for_others = false;    // other backward work needs it
@@ -28,6 +31,7 @@ struct Storage {
   std::string_view what;
 };
 
+// Groups consecutive checkpointed layers of one block into segments.
 void find_segments(const TrainingStep& step, Liveness& result) {
   result.segment_of.assign(step.layers.size(), -1);
   for (int i = 0; i < static_cast<int>(step.layers.size()); ++i) {
@@ -40,6 +44,8 @@ void find_segments(const TrainingStep& step, Liveness& result) {
   }
 }
 
+// Marks the layers whose output requires a gradient: below or at them is a trained parameter, a
+// received activation, or a layer that starts gradients.
 void find_gradients(const TrainingStep& step, Liveness& result) {
   const int layers = static_cast<int>(step.layers.size());
   result.needs_gradient.assign(layers, 0);
@@ -84,7 +90,7 @@ std::int64_t whole_bytes(double bytes) {
 
 namespace {
 
-// Finds how long each storage of a step is needed, then the lives of its tensors.
+// Finds the needs of each storage of a step, then the births and deaths of its tensors.
 class LivenessFinder {
  public:
   LivenessFinder(const TrainingStep& step, bool host) : step_(step), host_(host) {
@@ -109,18 +115,20 @@ class LivenessFinder {
   }
 
  private:
-  // Forward needs `storage` in layer i.
+  // Records that forward of layer i needs the storage. A read within the producer's checkpoint
+  // segment is apart, because recomputation repeats it.
   void read_by(Storage& storage, int i) {
     storage.last_reader = std::max(storage.last_reader, i);
     const int segment = result_.segment_of[i];
     if (storage.producer >= 0 && segment >= 0 && segment == result_.segment_of[storage.producer]) {
       storage.last_reader_inside = std::max(storage.last_reader_inside, i);
     } else if (segment >= 0) {
-      // It enters a checkpointed block, which keeps it until its own backward is done.
+      // The storage enters a checkpointed block, which keeps its inputs until its backward is done.
       storage.keeper = std::min(storage.keeper, result_.segments[segment].first);
     }
   }
 
+  // Sizes and producers of the storages that the layer saves.
   void describe_saved(const Layer& layer) {
     for (const SavedTensor& saved : layer.saved) {
       Storage& storage = storages_[saved.storage];
@@ -133,6 +141,7 @@ class LivenessFinder {
     }
   }
 
+  // Layer i allocates its output, unless it is a view of the step's input, and reads its inputs.
   void add_output(int i) {
     const Layer& layer = step_.layers[i];
     Storage& output = storages_[layer.output_storage];
@@ -149,6 +158,9 @@ class LivenessFinder {
     }
   }
 
+  // Layer i keeps its saved tensors until its backward. If it is checkpointed and the producer lies
+  // outside of the segment, the whole segment keeps the tensor, until the backward of its first
+  // layer.
   void keep_saved(int i) {
     const Layer& layer = step_.layers[i];
     const bool splits = has_weight_product(layer);
@@ -184,7 +196,8 @@ class LivenessFinder {
     return tensor;
   }
 
-  // The end of a tensor that lives within a checkpoint segment.
+  // Death of a tensor that lives within a checkpoint segment: after the backward that needs it,
+  // else after its last reader in the recomputation.
   void die_inside(const Storage& storage, int tensor) {
     if (storage.keeper_inside != never) {
       result_.die_after_backward.add(storage.keeper_inside, tensor);
@@ -194,6 +207,9 @@ class LivenessFinder {
     }
   }
 
+  // Births and deaths of a storage's tensors: one of forward and, within a checkpoint segment,
+  // another one of the recomputation. A kept one is not recomputed and lives from forward to its
+  // backward. A weight copy within a segment stays in autocast's cache until the forward pass ends.
   void add_lives(const Storage& storage) {
     if (storage.producer == never || storage.producer < 0) return;
     const int tensor = add_tensor(storage, false);

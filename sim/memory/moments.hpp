@@ -1,4 +1,6 @@
-// What kinds of memory there are, at which moments of a step, and the account of each moment.
+// Vocabulary of memory accounts: kinds of memory, phases and moments of a step, and the log of a
+// step's moments. The report draws memory over a step from a MemoryLog; a result names the moment
+// of its peak.
 #pragma once
 
 #include <array>
@@ -11,6 +13,7 @@ namespace lockstep {
 
 struct TrainingStep;
 
+// The purpose of a block; every allocated byte has exactly one kind.
 enum class MemoryKind {
   parameters,
   buffers,  // BatchNorm statistics
@@ -31,6 +34,7 @@ inline constexpr std::array memory_kind_names{"parameters",      "buffers",
                                               "temporaries",     "workspace",
                                               "inputs"};
 
+// The part of the host's program. `serving` is a parameter server's only phase after construction.
 enum class MemoryPhase {
   construction,
   inputs,
@@ -41,15 +45,17 @@ enum class MemoryPhase {
   serving
 };
 
-// Which half of backward; `weights` is played by the gradients that `inputs` has left.
+// The whole of a backward, or one half of a split one: gradients of inputs, then gradients of
+// weights.
 enum class BackwardHalf { both, inputs, weights };
 
-// When the gradients of a layer that works on pieces of the tokens are there, in forward; and backward.
+// Moments in the life of the parameter gradients of a chunked loss, which forward computes piece by
+// piece.
 enum class PiecesMoment {
-  first,    // those of the first piece
-  another,  // those of another piece, which are added to them
-  over,     // all of them
-  backward  // it comes to the layer
+  first,    // the gradients of the first piece are computed
+  another,  // the gradients of another piece are computed and added
+  over,     // all pieces are done
+  backward  // the backward pass reaches the layer
 };
 
 // Live bytes by kind, blocks rounded as the allocator rounds them.
@@ -59,27 +65,29 @@ inline std::int64_t total_bytes(const MemoryAccount& account) {
   return std::accumulate(account.begin(), account.end(), std::int64_t{0});
 }
 
-// "backward of layer4.2.conv3". `step` names the layers; may be null where no moment is a layer's.
+// Text of a moment: "backward of layer4.2.conv3". `step` names the layers; it may be null for
+// phases without layers.
 std::string moment_text(MemoryPhase phase, int layer, const TrainingStep* step);
 
+// The account of one moment: one phase of one layer of one micro-batch.
 struct MemoryMoment {
   MemoryPhase phase = MemoryPhase::construction;
-  int layer = -1;  // of the step's, or none
+  int layer = -1;  // index of a layer of the step; -1 = none
   int micro_batch = 0;
-  MemoryAccount highest{};  // when most bytes lived,
-  MemoryAccount after{};    // and at its end
+  MemoryAccount highest{};  // live bytes at the highest point of the moment
+  MemoryAccount after{};    // live bytes at the end of the moment
 };
 
-// What lives at the allocated peak under one name.
+// All blocks of one name and kind that live at the allocated peak.
 struct LiveTensors {
   std::string name;  // "features.0.weight", "output of layer1.0.conv2", "bucket 3"
   MemoryKind kind = MemoryKind::parameters;
   int count = 0;
-  std::int64_t bytes = 0;  // of all of them, blocks rounded
+  std::int64_t bytes = 0;  // sum over all blocks, each rounded as the allocator rounds it
 };
 
-// Of one step, in the host's order; of its micro-batches the first, the second (for all between) and
-// the last.
+// The moments of one step in the host's order. Without a pipeline it has at most three
+// micro-batches: the first, the second (which stands for all between) and the last.
 struct MemoryLog {
   std::vector<MemoryMoment> moments;
   std::vector<LiveTensors> at_peak;  // largest first; their sum is the allocated peak

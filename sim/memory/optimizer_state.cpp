@@ -1,4 +1,6 @@
-// The order of allocations in PyTorch's optimizers: whole lists of tensors, then tensors by themselves.
+// Follows the order of allocations in PyTorch's optimizers. Foreach forms allocate whole lists of
+// tensors, for-loop forms allocate for one tensor after the other, and a matrix rule (Muon)
+// allocates several temporaries for one tensor.
 #include "memory/optimizer_state.hpp"
 
 #include <algorithm>
@@ -7,13 +9,15 @@ namespace lockstep {
 
 namespace {
 
+// The name under which a temporary appears in a log.
 Subject update_of(const UpdatedTensor& tensor) {
   return tensor.name.empty() ? Subject{} : Subject{"update", tensor.name};
 }
 
 }  // namespace
 
-// One list of tensors of at most four bytes per element after the other.
+// State of more than 4 bytes per element is several fp32 tensors (Adam's two moments, a master
+// copy): one list of all tensors after the other.
 void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
                               const OptimizerMemory& optimizer) {
   const auto state_of = [&](const UpdatedTensor& tensor) {
@@ -31,6 +35,8 @@ void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors
   }
 }
 
+// Three groups in turn: lists of all tensors, single tensors, tensors with a rule of their own. The
+// lists of the last group live to the end of the update.
 void play_update(Tape& tape, std::span<const UpdatedTensor> tensors,
                  const OptimizerMemory& optimizer) {
   std::vector<Tape::Block> temporaries, temporaries_of_others;

@@ -1,4 +1,6 @@
-// Optimizer state and temporaries of an update, tensor by tensor.
+// Plays the optimizer's allocations on a tape, tensor by tensor: state in the first update,
+// temporaries in each. Sizes per element come from the plan (memory_plan.hpp); both replicated and
+// sharded states use these functions.
 #pragma once
 
 #include <span>
@@ -10,17 +12,17 @@
 
 namespace lockstep {
 
-// A trainable tensor, or the share of it that is updated here.
+// A trainable tensor, or the share of a tensor that this rank updates.
 struct UpdatedTensor {
   double elements = 0;
-  std::string_view name{};              // "" = the moment names it
+  std::string_view name{};              // "" = named after the moment
   const TensorUpdate* other = nullptr;  // the rule of this tensor alone
 };
 
-// Born in the first update, and kept.
+// Allocates the state, in the first update; it stays.
 void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
                               const OptimizerMemory& optimizer);
-// The temporaries of one update.
+// Allocates and frees the temporaries of one update.
 void play_update(Tape& tape, std::span<const UpdatedTensor> tensors,
                  const OptimizerMemory& optimizer);
 

@@ -1,4 +1,6 @@
-// The program that a rank plays in each step: its actions, each with its layers.
+// The program that a rank plays in each step (its actions, each with the layers of its chunk), and
+// the state of a micro-batch in flight. Pipelines use their schedule's program; without a pipeline,
+// forward and backward alternate.
 #pragma once
 
 #include <string_view>
@@ -16,31 +18,35 @@ struct LayerRange {
   int first = 0, end = 0;
 };
 
+// A program with the layers of its chunks.
 struct PlayedProgram {
   RankProgram actions;
   std::vector<LayerRange> chunks;
-  // The batch of the whole step is there from its begin, and micro-batches are in flight together; there are
-  // messages between the actions.
+  // The inputs of the whole step are copied at its beginning, several micro-batches are in flight
+  // together, and the actions include messages.
   bool pipelined = false;
   PipelineHolding holding{};
-  double held_bytes = 0;  // of further micro-batches, until the step ends
+  double held_bytes = 0;  // bytes of micro-batches that are not played, held until the step ends
 };
 
-// A step has a first and a last micro-batch, and those between repeat the second.
+// Micro-batches that can differ in memory: the first, the last, and one for all between.
 inline constexpr int distinct_micro_batches = 3;
+// A program of micro-batches one after the other.
 PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches);
-// A rank's program with messages.
+// The program of a pipeline's rank, with messages.
 PlayedProgram pipelined(const JoinedParts& rank, const RankProgram& program,
                         const PipelineHolding& holding);
 
-// A micro-batch between its first forward and its last backward.
+// A micro-batch in flight, between its first forward and its last backward. Gradients are ids of
+// its pool.
 struct Flight {
+  // The state of the micro-batch in one chunk of the rank.
   struct Chunk {
     int arrived = -1, leaving = -1;  // gradients from the next part, for the part before
     std::vector<int> held;           // gradients that the host holds until backward is done
     std::vector<std::pair<int, int>> for_weights;  // layer, gradient of its output
     std::vector<int> sent;                         // tensors that are on their way
-    bool halved = false;  // between the gradients of the input and those of the weights
+    bool halved = false;                           // between the two halves of a split backward
   };
   Flight(Tape& tape, std::size_t tensors, std::size_t layers, std::size_t chunk_count)
       : blocks(tensors, CachingAllocator::nothing), gradients(tape, layers), chunks(chunk_count) {}

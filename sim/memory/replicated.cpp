@@ -1,4 +1,7 @@
-// Allocates parameters, gradients, buckets and optimizer state as DDP and plain training do.
+// Allocates parameters, gradients, buckets and optimizer state as plain training and DDP do
+// (torch/csrc/distributed/c10d/reducer.cpp; facts 2, 3, 13, 14, 20, 21). Gradients live from
+// backward to zero_grad(), which runs before the next forward; with main gradients or bucket views
+// they live in storages that stay.
 #include "memory/replicated.hpp"
 
 #include <algorithm>
@@ -32,7 +35,9 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
   }
   first_of_.push_back(elements_.size());
   const std::vector<bool>& whole = plan.replicated.updated_tensors;
-  std::vector<std::size_t> numbers;  // in `updated_`, of those that TensorUpdate::tensor counts
+  // Index in `updated_` of each tensor that TensorUpdate::tensor counts: trainable ones with
+  // elements.
+  std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     if (!trainable_[i]) continue;
     const bool left_out = elements_[i] > 0 && !whole.empty() && !whole.at(numbers.size());
@@ -49,6 +54,8 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
   first_part_.assign(elements_.size(), nothing);
 }
 
+// The tensors of a model and its DDP wrapper before the first step. DDP allocates one bucket of all
+// gradients first, if it rebuilds its buckets after the first step.
 void ReplicatedState::construct() {
   for (const Layer& layer : step_.layers) {
     for (const Parameter& parameter : layer.parameters) {
@@ -88,9 +95,11 @@ void ReplicatedState::begin_backward(bool last_micro_batch, BackwardHalf /*half*
   filled_ = 0;
 }
 
+// Gradients of the layer's parameters. A layer that reads a tied weight allocates its share of the
+// owner's gradient.
 void ReplicatedState::parameter_gradients(int layer) {
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0) {
-    // The first arriving part of the owner's gradient waits for the other one.
+    // The first summand of the owner's gradient waits for the other one.
     const std::size_t i =
         first_of_[owner] + static_cast<std::size_t>(step_.layers[layer].tied_parameter);
     if (trainable_[i]) {
@@ -103,7 +112,8 @@ void ReplicatedState::parameter_gradients(int layer) {
   }
 }
 
-// They are there, and go into their buckets, when backward comes to the layer.
+// Parameter gradients of a chunked loss. Forward computes the gradient of each piece: the first one
+// stays, the others are added to it. They enter their buckets when backward reaches the layer.
 void ReplicatedState::pieces(int layer, PiecesMoment moment) {
   if (moment == PiecesMoment::backward) parameter_gradients(layer);
   if (moment == PiecesMoment::over || moment == PiecesMoment::backward) return;
@@ -117,6 +127,8 @@ void ReplicatedState::pieces(int layer, PiecesMoment moment) {
   }
 }
 
+// One parameter's gradient: freshly allocated, added to an earlier micro-batch's gradient, or
+// copied into its bucket.
 void ReplicatedState::gradient(std::size_t parameter) {
   const auto& replicated = plan_.replicated;
   const double bytes = gradient_elements_[parameter] * gradient_bytes_;
@@ -128,20 +140,22 @@ void ReplicatedState::gradient(std::size_t parameter) {
     tape_.free(std::exchange(fresh, sum));
   }
   if (gradients_[parameter] != nothing || in_buckets_ || has_main_gradients()) {
-    tape_.free(fresh);  // added to what is already there
+    tape_.free(fresh);  // added to the gradient that exists
   } else {
     gradients_[parameter] = fresh;
   }
   const bool goes = last_micro_batch_ || replicated.gradients_live_in_buckets;
   if (!goes || buckets_.empty()) return;
   if (replicated.gradient_as_bucket_view || has_main_gradients()) {
-    // Copied into its bucket, from now on a view of it (fact 14).
+    // The gradient is copied into its bucket and becomes a view of the bucket (fact 14).
     tape_.free(gradients_[parameter]);
     gradients_[parameter] = nothing;
   }
   fill_bucket(has_main_gradients() ? elements_[parameter] * main_gradient_bytes_ : bytes);
 }
 
+// Counts gradient bytes in buckets. A communication hook (fp16 compression) allocates a temporary
+// for each full bucket while it is in flight; the next one replaces it.
 void ReplicatedState::fill_bucket(double bytes) {
   const auto& replicated = plan_.replicated;
   filled_ += bytes;
@@ -190,7 +204,8 @@ void ReplicatedState::zero_gradients() {
   tape_.free(std::exchange(gradient_shard_, nothing));
   in_buckets_ = false;
   if (!buckets_.empty() && replicated.rebuilds_buckets && has_state_ && !buckets_rebuilt_) {
-    // Before the second forward (fact 3); the single bucket of the first step goes first.
+    // DDP rebuilds its buckets before the second forward (fact 3); the bucket of the first step is
+    // freed first.
     tape_.free(buckets_);
     allocate_buckets();
     buckets_rebuilt_ = true;

@@ -1,5 +1,6 @@
-// Parameters, gradients, buckets and optimizer state of a rank that holds the whole model: DDP,
-// parameter-server workers. A State of step_player.hpp.
+// The ModelState (layer_player.hpp) of a rank that holds the whole model: DDP, ZeRO,
+// parameter-server workers, single GPUs. It allocates parameters, gradients, buckets and optimizer
+// state at the moments at which PyTorch does; all sizes come from a MemoryPlan.
 #pragma once
 
 #include <string_view>
@@ -11,6 +12,8 @@
 
 namespace lockstep {
 
+// The tensors of one rank. Parameters are numbered in layer order.
+// REQUIRES: tape, step, life and plan outlive it.
 class ReplicatedState {
  public:
   ReplicatedState(Tape& tape, const TrainingStep& step, const Liveness& life,
@@ -41,8 +44,8 @@ class ReplicatedState {
   const TrainingStep& step_;
   const Liveness& life_;
   const MemoryPlan& plan_;
-  double parameter_bytes_, gradient_bytes_;  // of what backward gives
-  double main_gradient_bytes_;               // of what it is added to from step to step; 0 = none
+  double parameter_bytes_, gradient_bytes_;  // per element; of the gradients that backward writes
+  double main_gradient_bytes_;               // per element of main gradients; 0 = none
   std::vector<std::int64_t> elements_;       // by parameter, in layer order
   std::vector<std::int64_t> gradient_elements_;
   std::vector<std::size_t> first_of_;    // by layer: its first parameter

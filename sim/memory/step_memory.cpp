@@ -1,4 +1,6 @@
-// Plays a plan through the allocator, or finds the same plan among those played.
+// Implements the queries of peak memory: builds the program of a rank and plays it with a
+// StepPlayer, unless the cache knows the result of an equal plan. Plans that differ only in
+// communication buffers play alike.
 #include "memory/step_memory.hpp"
 
 #include <algorithm>
@@ -26,6 +28,8 @@ AllocatorOptions allocator_options(const Device& device, double outside_bytes) {
   return options;
 }
 
+// Forward and backward per micro-batch. The program has at most three micro-batches, the first, the
+// second and the last, because all others repeat the second.
 PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches) {
   PlayedProgram program;
   for (int micro = 0; micro < micro_batches; ++micro) {
@@ -39,8 +43,9 @@ PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches) {
 
 namespace {
 
-// Bytes of one micro-batch that a rank holds until the step ends: sent gradients of the chunks whose program
-// waits for no send before its last action, and what arrived at the last part (LayerPlayer::end_backward_of).
+// Bytes per micro-batch that a rank holds until the step ends. These are sent gradients of a chunk,
+// if the program waits for their sends only behind its last compute action (`tail`), and
+// activations that arrived at the last part (LayerPlayer::end_backward_of).
 double held_bytes(const JoinedParts& rank, const PlayedProgram& played) {
   const RankProgram& program = played.actions;
   const auto is_wait = [](const Action& action) { return action.deed == Deed::gradient_sent; };
@@ -84,7 +89,8 @@ PlayedProgram pipelined(const JoinedParts& rank, const RankProgram& program,
 
 namespace {
 
-// What of a plan the walk depends on.
+// The plan reduced to the numbers on which a play depends: communication buffers lie outside the
+// allocator, and more than three micro-batches play like three.
 MemoryPlan walked(MemoryPlan plan) {
   plan.communication_bytes = 0;
   plan.micro_batches = std::min(plan.micro_batches, distinct_micro_batches);
@@ -108,7 +114,8 @@ void KnownMemory::add(const MemoryPlan& plan, const StepMemory& memory) {
 
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
                        const MemoryQuery& query) {
-  // Who keeps a log wants the walk; a host's allocator tells not that it was short.
+  // The cache is not used if a log is requested, which needs the play itself, nor on CPUs, whose
+  // allocator does not report that memory was short.
   KnownMemory* known = query.log == nullptr && !is_host(device) ? query.known : nullptr;
   const double outside = device.context_bytes + plan.communication_bytes;
   if (known != nullptr) {

@@ -1,5 +1,8 @@
-// Peak memory of training: one replica's steps played in the host's program order through the
-// caching allocator. See docs/memory.md for every number's formula.
+// Peak memory of training on one rank: its steps are played in the host's program order through a
+// model of the caching allocator. Strategies fill in a plan and call step_memory() or
+// pipeline_memory(); docs/memory.md has the formula of every number.
+// A play, not a sum of sizes, gives the result, because a peak depends on the order of allocations
+// and on fragmentation.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +21,10 @@
 
 namespace lockstep {
 
-// Whether the device is a CPU, which trains in the memory of its host.
+// Whether the device is a CPU, which uses its host's memory through malloc.
 bool is_host(const Device& device);
 
+// The result; all sizes in bytes. allocated <= reserved <= device.
 struct StepMemory {
   double allocated = 0;                   // peak of live blocks (torch.cuda.max_memory_allocated)
   double reserved = 0;                    // peak of segments (torch.cuda.max_memory_reserved)
@@ -34,10 +38,13 @@ struct StepMemory {
   int retries = 0;        // times cached segments had to be given back to go on
 };
 
-// Of one step on one device, what plans need that were played to their end without running into
-// the device's capacity: that is the same whatever lies outside the allocator.
+// Cache of results for one step on one device, by plan. It holds plans that were played to their
+// end without touching the device's capacity, because their result does not depend on the memory
+// outside the allocator.
 class KnownMemory {
  public:
+  // The result of an equal plan if it fits into `capacity` bytes; else nullptr. Valid until the
+  // next add().
   const StepMemory* find(const MemoryPlan& plan, std::int64_t capacity) const;
   void add(const MemoryPlan& plan, const StepMemory& memory);
 
@@ -45,36 +52,44 @@ class KnownMemory {
   std::vector<std::pair<MemoryPlan, StepMemory>> known_;
 };
 
+// Optional requests of a caller.
 struct MemoryQuery {
   MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
-  // What needs more need not be played to its end: its peak may be higher still.
+  // Limit for searches: a play that exceeds it stops early, and its result is a lower bound.
   double most = std::numeric_limits<double>::infinity();  // bytes on the device
-  KnownMemory* known = nullptr;  // of this step on this device; is added to
+  KnownMemory* known = nullptr;  // cache of this step and device; results are added to it
 };
 
+// Memory of a rank that holds the whole model, without a pipeline.
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
                        const MemoryQuery& query = {});
 
-// Tensors that the host's program of a pipeline holds beside those that backward needs.
+// Tensors that the host's program of a pipeline holds in addition to the tensors that backward
+// needs.
 struct PipelineHolding {
-  // As PyTorch 2.15: the graph stays from the gradient of a part's input to those of its weights
-  // (stage_backward_input retains it), the model's first part does everything with the latter, losses keep
-  // what arrived at the last part. false: only what products for weights' gradients need stays between the
-  // two (the zero-bubble paper, Megatron-LM).
+  // true, as PyTorch 2.15: between the halves of a split backward the whole graph stays
+  // (stage_backward_input retains it), the model's first part runs all of backward in the weights'
+  // half, and losses keep the activation that arrived at the last part. false, as the zero-bubble
+  // paper and Megatron-LM: between the halves only operands of products for weights' gradients
+  // stay.
   bool keep_outputs = true;
-  // The last part's outputs of all micro-batches, until the next step (PyTorch's `return_outputs`).
+  // Outputs of the last part of all micro-batches stay until the next step (PyTorch's
+  // `return_outputs`).
   bool return_outputs = false;
-  // Micro-batches of the step beyond those of the program, which is that of a settled shape
-  // (parallel/schedule.hpp): their batch is there, and what is held to the end of the step.
+  // Micro-batches of the step that the program leaves out, if it is the program of a
+  // settled_shape() (parallel/schedule.hpp). Their inputs and the tensors that they hold to the end
+  // of the step count.
   int further_micro_batches = 0;
 };
 
-// Memory of a rank of a pipeline. `program`: its program with messages (with_messages of
-// parallel/schedule.hpp). `plan` is that of the joined parts; its micro-batches are the program's.
+// Memory of one rank of a pipeline. `rank`: its parts of the model, joined. `program`: its program
+// from with_messages() of parallel/schedule.hpp. `plan`: the plan for the joined parts, whose
+// `micro_batches` is ignored in favor of the program.
 StepMemory pipeline_memory(const JoinedParts& rank, const RankProgram& program,
                            const PipelineHolding& holding, const MemoryPlan& plan,
                            const Device& device, const MemoryQuery& query = {});
 
+// Memory of a parameter server on a GPU: parameters, receive buffers, optimizer state, one update.
 StepMemory server_memory(const ServerPlan& plan, const Device& device);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// Plays a rank's training steps on the allocator in the host's program order: the actions of its program, layer
-// by layer, on the micro-batches in flight.
+// Plays a rank's training steps on the allocator in the host's program order: construction, then
+// several steps of actions, layer by layer, on the micro-batches in flight, and the optimizer. The
+// result is the peak of memory; the formulas of single numbers are in docs/memory.md.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,13 @@
 
 namespace lockstep {
 
+// One run of the play. The template parameter is the strategy's model state.
 template <ModelState State>
 class StepPlayer {
   using Block = Tape::Block;
-  // Optimizer state appears in the first step, buckets are rebuilt before the second, and the third
-  // shows what fragmentation settles at. In a pipeline micro-batches settle it in the second.
+  // Optimizer state appears in the first step, DDP's buckets are rebuilt before the second, and the
+  // third shows the settled fragmentation. In a pipeline, the micro-batches settle it in the second
+  // step.
   static constexpr int played_steps = 3, pipelined_steps = 2;
 
  public:
@@ -37,8 +40,8 @@ class StepPlayer {
     }
   }
 
-  // Returns the live activations at the end of the last step's first forward pass; earlier, where
-  // more than the tape is asked about is reserved.
+  // Plays all steps. Returns the bytes of activations that live after the first forward of the last
+  // step. Stops early, with a smaller result, once the tape's limit on reserved bytes is exceeded.
   double play() {
     construct();
     if (tape_.full()) return 0;
@@ -57,6 +60,7 @@ class StepPlayer {
   }
 
  private:
+  // The model before its first step: parameters, buffers, and workspaces that stay.
   void construct() {
     tape_.at(MemoryPhase::construction);
     layers_.state.construct();
@@ -74,6 +78,8 @@ class StepPlayer {
     }
   }
 
+  // Counts the step's backwards. In a pipeline the batch of all micro-batches is copied at once,
+  // and tensors of the micro-batches that are not played are one block.
   void begin_step(int step) {
     forwards_ = 0;
     backwards_left_.assign(program_.chunks.size(), 0);
@@ -97,7 +103,8 @@ class StepPlayer {
     layers_.state.optimizer_step();
   }
 
-  // The loop's variable lets go of the old batch only when it has the new one.
+  // Copies a batch of inputs. The training loop's variable frees the old batch only after the new
+  // one is there, so both live for a moment.
   void take_batch(double micro_batches) {
     tape_.at(MemoryPhase::inputs);
     const Block next =
@@ -105,6 +112,7 @@ class StepPlayer {
     tape_.free(std::exchange(input_, next));
   }
 
+  // Plays one action of the rank's program. A receive allocates its buffer when it is posted.
   void play(const Action& action) {
     flight_ = &flights_[program_.pipelined ? action.micro : 0];
     chunk_ = &flight_->chunks[action.chunk];
@@ -131,7 +139,8 @@ class StepPlayer {
         chunk_->arrived = layers_.fresh_gradient(range_.end - 1);
         return;
       case Deed::activation_sent:
-        // PyTorch's backward_state has it until the gradients of the weights are done.
+        // Between the halves of a split backward, PyTorch's backward_state holds the sent
+        // activation.
         if (!chunk_->halved) release_sent();
         return;
       case Deed::gradient_sent:
@@ -144,13 +153,16 @@ class StepPlayer {
 
   const Liveness& life() const { return layers_.life; }
 
-  // PyTorch's first part does all of backward with the gradients of the weights, as nobody wants its input's
+  // Whether the chunk runs all of backward in the weights' half: in PyTorch, the model's first part
+  // does, because no rank needs the gradient of its input
   // (_PipelineStageBase.backward_weight_one_chunk).
   bool waits_for_weights() const {
     return program_.holding.keep_outputs &&
            step_.layers[range_.first].boundary != Boundary::receive;
   }
 
+  // Forward of the current chunk and micro-batch. Without a pipeline every micro-batch copies its
+  // own batch.
   void forward() {
     if (!program_.pipelined) {
       take_batch(1);
@@ -176,6 +188,7 @@ class StepPlayer {
     if (forwards_++ == 0) after_forward_ = static_cast<double>(tape_.live(MemoryKind::activations));
   }
 
+  // Backward of the current chunk and micro-batch, or its first half, which gives input gradients.
   void backward(int chunk, BackwardHalf half) {
     tape_.at(MemoryPhase::backward, range_.end - 1);
     const bool both = half == BackwardHalf::both;
@@ -189,8 +202,8 @@ class StepPlayer {
     if (both) let_go();
   }
 
-  // The half of backward that gives the gradients of weights, in the order of layers. A checkpointed segment
-  // is computed again for them.
+  // The half of backward that gives the gradients of weights, in forward order of layers.
+  // Checkpointed segments are recomputed a second time for it, one at a time.
   void weights(int chunk) {
     layers_.state.begin_backward(--backwards_left_[chunk] == 0, BackwardHalf::weights);
     int segment = -1;
@@ -221,7 +234,8 @@ class StepPlayer {
     let_go();
   }
 
-  // At the end of a whole backward, or of its second half.
+  // Frees the tensors that the host has held during a backward. Called at the end of a whole
+  // backward, or of a second half.
   void let_go() {
     if (std::exchange(chunk_->halved, false)) release_sent();
     for (const int gradient : chunk_->held) flight_->gradients.release(gradient);
@@ -237,18 +251,19 @@ class StepPlayer {
   const Device& device_;
   Tape& tape_;
   LayerPlayer<State> layers_;
-  std::deque<Flight> flights_;  // by micro-batch; one for all where there is no pipeline
+  std::deque<Flight> flights_;  // by micro-batch; a single one without a pipeline
   Block input_ = CachingAllocator::nothing;
   int forwards_ = 0;                 // of this step
   std::vector<int> backwards_left_;  // of this step, by chunk
   double after_forward_ = 0;
-  // Members of the action in hand.
+  // State of the action that is being played.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange range_;
 };
 
-// Plays the steps and sums up. `outside_bytes`: of the device's memory, beside its context.
+// Plays a program and summarizes its memory. `outside_bytes`: device memory outside the allocator,
+// besides the context. `tensor_of_step`: the further arguments of the State's constructor.
 template <ModelState State, class... What>
 StepMemory play_program(const TrainingStep& step, const PlayedProgram& program,
                         const Device& device, double outside_bytes, const MemoryQuery& query,
@@ -264,7 +279,8 @@ StepMemory play_program(const TrainingStep& step, const PlayedProgram& program,
   return result;
 }
 
-// The same of a step without a pipeline.
+// Plays `micro_batches` micro-batches per step one after the other, without a pipeline, and
+// summarizes the memory.
 template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
                       double outside_bytes, const MemoryQuery& query,

@@ -1,4 +1,6 @@
-// Accounts every allocation by kind and moment, and remembers the highest point.
+// Accounts every allocation by kind and moment, and remembers the account at the highest point. The
+// log of a step is chosen after all steps are played: the step with the highest peak, and of
+// several equal ones the last, which shows the settled state.
 #include "memory/tape.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@ namespace lockstep {
 
 namespace {
 
+// "output of features.0", "bucket 3".
 std::string text_of(const Subject& subject) {
   std::string text(subject.name);
   if (!subject.of.empty()) text += fmt::format(" of {}", subject.of);
@@ -59,6 +62,8 @@ Tape::Block Tape::try_workspace(double bytes) {
   return *block;
 }
 
+// Without a log, a request that a free block can serve changes nothing but the peak, so the
+// allocator's lists are not touched; that is the common case and much faster.
 void Tape::touch(MemoryKind kind, double bytes, const Subject& subject) {
   const auto taken = log_ == nullptr ? allocator_.touch(whole_bytes(bytes)) : std::nullopt;
   if (!taken) return free(allocate(kind, bytes, subject));
@@ -69,6 +74,8 @@ void Tape::touch(MemoryKind kind, double bytes, const Subject& subject) {
   at_peak_[static_cast<std::size_t>(kind)] += *taken;
 }
 
+// Adds a new block to the account, and updates the peak, the moment's highest account and the
+// moment of the first failure.
 void Tape::record(Block block, MemoryKind kind, const Subject& subject) {
   if (block == CachingAllocator::nothing) return;
   if (static_cast<std::size_t>(block) >= kinds_.size()) kinds_.resize(2 * block + 64);
@@ -110,7 +117,8 @@ void Tape::end_moment() {
   if (!log_->moments.empty()) log_->moments.back().after = live_;
 }
 
-// The step with the highest peak is kept: the last of equals, as the later ones repeat.
+// Keeps the moments of the step with the highest peak; of several equal steps the last one. Moments
+// of the construction belong to step -1 and are dropped.
 void Tape::end_log(const TrainingStep& step) {
   if (!log_) return;
   end_moment();
@@ -130,6 +138,8 @@ void Tape::end_log(const TrainingStep& step) {
   *log_ = std::move(kept);
 }
 
+// The blocks that were alive at the allocation that made the peak, joined by name and kind, the
+// largest first.
 std::vector<LiveTensors> Tape::living_at_peak(const TrainingStep& step) const {
   std::map<std::pair<std::string, MemoryKind>, LiveTensors> by_name;
   for (std::size_t i = 0; i < lives_.size() && i <= peak_life_; ++i) {

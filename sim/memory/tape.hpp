@@ -1,5 +1,6 @@
-// The running account while a step is played: which moment it is, how many bytes of each kind live,
-// and what the picture was at the highest point. Owns the allocator.
+// The running account while steps are played: the current moment, the live bytes of each kind, and
+// the account at the highest point. It owns the allocator and is the only way to it, so that every
+// allocation is accounted.
 #pragma once
 
 #include <array>
@@ -16,35 +17,41 @@
 
 namespace lockstep {
 
-// Streams that own blocks (fact 29, 47); each has its own pools.
+// CUDA streams that own blocks (facts 29, 47). Each has its own pools in the allocator, so a block
+// of one never serves another.
 enum Stream : int { compute_stream = 0, unshard_stream = 1, reduce_stream = 2 };
 
-// What a block is for: "output" of "features.0", "bucket" 3. Without a name it is called by the
-// moment in which it appears. Texts outlive the tape.
+// The purpose of a block, for the log: {"output", "features.0"}, {"bucket", {}, 3}. A block without
+// a name is called after the moment in which it is allocated.
+// REQUIRES: the texts outlive the tape.
 struct Subject {
   std::string_view name;
   std::string_view of{};
   int which = -1;
 };
 
+// Accounts blocks. With a log, all moments and the lives of all blocks are recorded, which costs
+// time and memory; without one, only the peak.
 class Tape {
  public:
   using Block = CachingAllocator::Block;
 
-  // `log`: where each moment's account is put; null = nowhere. `most`: bytes reserved.
+  // `log`: receives the account of each moment; null = no log. `most`: limit on reserved bytes for
+  // full().
   explicit Tape(const AllocatorOptions& options, MemoryLog* log = nullptr,
                 double most = std::numeric_limits<double>::infinity())
       : allocator_(options), log_(log), most_(most) {}
 
-  // More than `most` has been reserved.
+  // Whether more than `most` bytes have been reserved; the player then stops.
   bool full() const { return static_cast<double>(allocator_.peak_reserved()) > most_; }
 
+  // Begins a moment: the following allocations belong to this phase and layer.
   void at(MemoryPhase phase, int layer = -1) {
     phase_ = phase;
     layer_ = layer;
     if (log_) begin_moment();
   }
-  // For the log: of the moments that follow.
+  // The following moments belong to this step and micro-batch, for the log.
   void micro_batch(int step, int micro_batch) {
     step_ = step;
     micro_batch_ = micro_batch;
@@ -52,20 +59,21 @@ class Tape {
   void end_log(const TrainingStep& step);  // after the last moment
   Block allocate(MemoryKind kind, double bytes, const Subject& subject = {},
                  Stream stream = compute_stream);
-  Block try_workspace(double bytes);  // nothing where it does not fit
-  // Allocates and frees at once.
+  Block try_workspace(double bytes);  // CachingAllocator::nothing if it does not fit
+  // Allocates a block and frees it at once: a temporary that only affects peaks.
   void touch(MemoryKind kind, double bytes, const Subject& subject = {});
   void free(Block block);
   void free(std::vector<Block>& blocks);  // and empties the list
-  // The host lets go of the block, the device is done with it at `event`.
+  // Frees the block on the host, as record_stream does: it cannot serve another request before
+  // complete() of `event`, when the other stream is done with it.
   void free_after(Block block, std::int64_t event);
   void complete(std::int64_t event) { allocator_.complete(event); }
 
   bool on_host() const { return allocator_.kind() == AllocatorKind::host; }
   std::int64_t bytes(Block block) const { return allocator_.block_bytes(block); }
   std::int64_t live(MemoryKind kind) const { return live_[static_cast<std::size_t>(kind)]; }
-  // `outside_bytes`: on the device but not the allocator's. `step` names the layers; may be null
-  // where no moment is a layer's.
+  // Sums up the play. `outside_bytes`: device memory outside the allocator. `step` names the layers
+  // in texts; it may be null if no moment has a layer.
   StepMemory summary(const TrainingStep* step, double outside_bytes, std::int64_t capacity) const;
 
  private:
@@ -73,7 +81,8 @@ class Tape {
     MemoryPhase phase = MemoryPhase::construction;
     int layer = -1;
   };
-  // A block's time, for the log. Allocations are counted; it is gone before that number.
+  // The life of a block, for the log. Time is the number of allocations so far: `gone` is that
+  // number when the block is freed.
   struct Life {
     MemoryKind kind = MemoryKind::parameters;
     Moment moment;
@@ -90,7 +99,7 @@ class Tape {
   CachingAllocator allocator_;
   MemoryLog* log_ = nullptr;
   double most_;
-  std::vector<int> log_steps_;  // in which each moment of the log lies
+  std::vector<int> log_steps_;  // step of each moment of the log
   int step_ = -1, micro_batch_ = 0;
   std::int64_t moment_peak_ = 0;
   MemoryPhase phase_ = MemoryPhase::construction;
@@ -98,8 +107,8 @@ class Tape {
   MemoryAccount live_{}, at_peak_{};
   std::vector<MemoryKind> kinds_;  // by block
   std::vector<Life> lives_;        // of every allocation, where there is a log
-  std::vector<std::size_t> life_;  // by block
-  std::size_t peak_life_ = 0;      // whose allocation made the peak
+  std::vector<std::size_t> life_;  // by block: index of its life
+  std::size_t peak_life_ = 0;      // index of the life whose allocation made the peak
   std::int64_t peak_ = 0;
   Moment peak_moment_, failure_moment_;
   bool failed_ = false;

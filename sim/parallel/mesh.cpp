@@ -1,4 +1,5 @@
-// Divides GPUs among the axes.
+// Divides GPUs among the axes of a mesh, and makes the located errors of options that do not fit a
+// model or a machine. Experts are shared by all tensor ranks unless `parallel.expert.tensor` is 1.
 #include "parallel/mesh.hpp"
 
 #include <utility>

@@ -1,4 +1,7 @@
-// Puts the messages of a pipeline between the actions of its ranks.
+// Inserts sends, receives and waits between the actions of a pipeline's ranks, in the order in
+// which training codes issue them. The order decides which messages overlap with compute, and how
+// long a sent tensor stays in memory. Four writers follow four codes: Megatron-LM's loops,
+// PyTorch's ScheduleGPipe and Schedule1F1B, and PyTorch's _PipelineScheduleRuntime.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -9,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// The messages of each part, with their receivers.
+// Knows which part an action receives from and sends to, and whether that part is on another rank.
 class Wiring {
  public:
   Wiring(PipelineSchedule schedule, const PipelineShape& shape)
@@ -18,7 +21,8 @@ class Wiring {
   int part_of(const Action& action, int rank) const {
     return part_at(schedule_, shape_, {rank, action.chunk});
   }
-  // The neighbouring part that the action waits for or sends to; -1 = none.
+  // The neighboring part from which the action's input comes, or to which its result goes; -1 =
+  // none. Forward: part - 1 to part + 1; gradients of inputs: the other way.
   int source(const Action& action, int rank) const {
     const int part = part_of(action, rank);
     if (action.deed == Deed::forward) return part - 1;
@@ -40,6 +44,8 @@ class Wiring {
   const PipelineShape& shape_;
 };
 
+// The message actions that belong to a compute action: activations to forward, gradients to
+// backward.
 Action message(const Action& action, Deed activation, Deed gradient) {
   return {action.deed == Deed::forward ? activation : gradient, action.chunk, action.micro};
 }
@@ -53,7 +59,7 @@ Action sent_of(const Action& action) {
   return message(action, Deed::activation_sent, Deed::gradient_sent);
 }
 
-// Every message at once, as Megatron-LM's loops do.
+// Megatron-LM's loops: receive just before use, send just after, and wait for the send at once.
 RankProgram at_once(const Wiring& wiring, const RankProgram& program, int rank) {
   RankProgram result;
   for (const Action& action : program) {
@@ -66,7 +72,8 @@ RankProgram at_once(const Wiring& wiring, const RankProgram& program, int rank) 
   return result;
 }
 
-// ScheduleGPipe: sends are waited for after all forwards and after all backwards.
+// PyTorch's ScheduleGPipe: waits for all sends of forward before the first backward, and for all
+// sends of backward at the end.
 RankProgram gpipe_loop(const Wiring& wiring, const RankProgram& program, int rank) {
   RankProgram result, waits;
   for (const Action& action : program) {
@@ -85,9 +92,10 @@ RankProgram gpipe_loop(const Wiring& wiring, const RankProgram& program, int ran
   return result;
 }
 
-// Schedule1F1B: an activation goes in one exchange with the gradient that the next backward needs, a gradient
-// with the activation that the next forward needs; ahead of the first backward and after the last forward a
-// send is waited for after the next action.
+// PyTorch's Schedule1F1B. Where forward and backward alternate, the send of one and the receive for
+// the other are one exchange (a batch of both), which the host waits for: an activation with the
+// gradient that the next backward needs, a gradient with the activation that the next forward
+// needs. In the warm-up and the drain, the host waits for a send after the next action.
 RankProgram one_forward_one_backward_loop(const Wiring& wiring, const RankProgram& program,
                                           int rank) {
   RankProgram result;
@@ -111,8 +119,9 @@ RankProgram one_forward_one_backward_loop(const Wiring& wiring, const RankProgra
   return result;
 }
 
-// PyTorch's _PipelineScheduleRuntime: ranks take turns with one action each; a send puts the receive at the
-// end of what the receiver has so far.
+// PyTorch's _PipelineScheduleRuntime. Its compiler simulates the ranks in turns of one action each;
+// when a rank's action sends, the receive is appended to the program that the receiver has at that
+// moment (_add_send_recv).
 class RuntimeWriter {
  public:
   RuntimeWriter(const Wiring& wiring, const PipelineShape& shape,
@@ -123,6 +132,8 @@ class RuntimeWriter {
                  std::vector<int>(static_cast<std::size_t>(shape.chunks), shape.micro_batches));
   }
 
+  // Takes turns until no rank can move, then appends the waits for sent gradients, which end the
+  // step.
   std::vector<RankProgram> write() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -140,10 +151,13 @@ class RuntimeWriter {
   }
 
  private:
-  // After a chunk's last backward its gradients are reduced, waited for and its parameters are given up
-  // (_add_reduce_grad, _add_unshard_reshard): a turn each, also without FSDP.
+  // Turns that a rank spends after a chunk's last backward on three actions of the runtime: reduce
+  // the gradients, wait for them, free the parameters (_add_reduce_grad, _add_unshard_reshard).
+  // They exist also without FSDP, and delay the rank's next action.
   static constexpr int turns_of_reduction = 3;
 
+  // Whether the action's input is there: its receive is posted, or the neighboring part on the same
+  // rank is done.
   bool is_ready(const Action& action, int rank) const {
     if (wiring_.source(action, rank) < 0) return true;
     const Action needed = receive_for(action);
@@ -153,6 +167,8 @@ class RuntimeWriter {
                : done_.contains({part, action.deed == Deed::forward, action.micro});
   }
 
+  // One turn of a rank; false if it waits or has ended. An activation that was sent is freed after
+  // the backward of its chunk.
   bool turn(std::size_t number) {
     const auto rank = static_cast<int>(number);
     if (pauses_[number] > 0) {
@@ -178,6 +194,7 @@ class RuntimeWriter {
     return true;
   }
 
+  // Records a finished action, and appends its send and the receiver's receive.
   void finish(const Action& action, int rank) {
     const auto number = static_cast<std::size_t>(rank);
     if (action.deed != Deed::backward_weight) {
@@ -198,9 +215,9 @@ class RuntimeWriter {
   const Wiring& wiring_;
   std::span<const RankProgram> programs_;
   std::vector<std::size_t> next_;
-  std::vector<int> pauses_;
-  std::vector<std::vector<int>> left_;             // backwards of each rank's chunks
-  std::set<std::tuple<int, Deed, int, int>> has_;  // posted receives
+  std::vector<int> pauses_;                        // by rank: turns that it still skips
+  std::vector<std::vector<int>> left_;             // by rank and chunk: backwards to come
+  std::set<std::tuple<int, Deed, int, int>> has_;  // posted receives: rank, deed, chunk, micro
   std::set<std::tuple<int, bool, int>> done_;      // part, forward, micro-batch
   std::vector<RankProgram> result_;
 };

@@ -1,5 +1,9 @@
-// How one replica of a model is spread over GPUs: the `parallel:` mapping of a scenario, with the degree
-// and the manner of each axis. Data parallelism is what is left of the GPUs and is never written.
+// Options of model parallelism: the `parallel:` mapping of a scenario, with the size and the
+// variant of each axis. Data parallelism has no option, because it gets all GPUs that the other
+// axes leave.
+// Each describe() declares the fields of a mapping for the reader, the schema and the docs
+// (core/fields.hpp). Comments give the meaning and the source; the texts of describe() are shown to
+// users.
 #pragma once
 
 #include <array>
@@ -14,13 +18,13 @@
 
 namespace lockstep {
 
-// Beside which work the tensor-parallel exchanges of backward run.
+// The work with which tensor-parallel exchanges overlap.
 enum class TensorOverlap : std::uint8_t {
   none,      // every exchange is waited for at once (PyTorch's DTensor without a compiler)
-  backward,  // those of column-parallel products beside the products' gradients (Megatron-LM,
+  backward,  // exchanges of column-parallel products beside the products' gradients (Megatron-LM,
              // tensor_parallel/layers.py: LinearWithGradAccumulationAndAsyncCommunication)
-  pieces,    // all-gathers and reduce-scatters in pieces beside the products that read or give them
-             // (PyTorch's asynchronous tensor parallelism, Transformer Engine's user buffers)
+  pieces,  // all-gathers and reduce-scatters in pieces beside the products that read or write them
+           // (PyTorch's asynchronous tensor parallelism, Transformer Engine's user buffers)
 };
 template <>
 struct EnumNames<TensorOverlap> {
@@ -30,24 +34,26 @@ struct EnumNames<TensorOverlap> {
 // Tensor parallelism (Shoeybi et al. 2019) with sequence parallelism (Korthikanti et al. 2022).
 struct TensorOptions {
   std::int64_t size = 1;
-  bool sequence = false;      // norms, dropouts and residuals hold a part of the sequence
-  bool keep_gathered = true;  // with `sequence`: the gathered input of a product is kept for
-                              // backward; false = gathered again (Megatron-LM)
-  bool shared_exchanges =
-      false;  // products of one input exchange its gradient once, as if they were
-              // one product (Megatron-LM's fused projections); false = each for itself
+  bool sequence = false;  // norms, dropouts and residuals hold a part of the sequence
+  // With `sequence`: the gathered input of a product is kept for backward; false = backward gathers
+  // it a second time (Megatron-LM).
+  bool keep_gathered = true;
+  // Products of one input exchange its gradient once, as if they were one product (Megatron-LM's
+  // fused projections); false = one exchange per product.
+  bool shared_exchanges = false;
   bool split_loss = false;  // logits stay split over the vocabulary
   TensorOverlap overlap = TensorOverlap::none;
-  bool copies =
-      true;  // exchanges give new tensors, and samples lie one after the other, so that parts of
-             // sequences are copied together (DTensor); false = in place, tokens before samples
-             // (Megatron-LM)
-  // With `copies`: exchanges are DTensor's. Recomputation of operators keeps the results of
-  // reduce-scatters, and the gradient of an embedding whose rows are split is that of the whole table.
-  // false: torchtitan 0.3.0's own (spmd_types; models/common/embedding.py).
+  // Exchanges write new tensors, and a tensor has samples as its first dimension, so that parts of
+  // sequences must be copied together (DTensor). false = in place, tokens as the first dimension
+  // (Megatron-LM).
+  bool copies = true;
+  // With `copies`: the exchanges are DTensor's. Recomputation of operators keeps the results of
+  // reduce-scatters, and the gradient of an embedding whose rows are split covers the whole table.
+  // false = torchtitan 0.3.0's own exchanges (spmd_types; models/common/embedding.py).
   bool dtensor = true;
-  bool repeat_last_exchange = false;  // recomputation of a block ends with its last exchange
-                                      // (Megatron-LM); false = with its last product's input
+  // Recomputation of a block includes its last exchange (Megatron-LM); false = it ends at the input
+  // of the last product.
+  bool repeat_last_exchange = false;
 };
 template <class Visitor>
 void describe(Visitor& v, TensorOptions& o) {
@@ -78,7 +84,7 @@ void describe(Visitor& v, TensorOptions& o) {
           "A block that is computed again repeats its last exchange, too.");
 }
 
-// The messages by which every query meets every key.
+// The messages of context parallelism, by which every query meets every key.
 enum class ContextExchange : std::uint8_t {
   ring,    // keys and values travel from rank to rank (Liu et al. 2023; TransformerEngine's p2p)
   gather,  // keys and values of the whole sequence are gathered (Llama 3)
@@ -88,19 +94,22 @@ template <>
 struct EnumNames<ContextExchange> {
   static constexpr std::array names{"ring", "gather", "all-to-all"};
 };
+// The pieces of a sequence that a rank holds. zigzag: of 2n pieces, rank i has piece i and piece 2n
+// - 1 - i, so that causal attention is equal work on all n ranks. none: the i-th of n pieces.
 enum class ContextBalance : std::uint8_t { zigzag, none };
 template <>
 struct EnumNames<ContextBalance> {
   static constexpr std::array names{"zigzag", "none"};
 };
 
+// Context parallelism: `size` ranks share every sequence and hold copies of all parameters.
 struct ContextOptions {
   std::int64_t size = 1;
   ContextExchange exchange = ContextExchange::ring;
   ContextBalance balance = ContextBalance::zigzag;
-  bool wide_gradients =
-      true;  // ring, gather: gradients of keys and values travel in fp32 (PyTorch);
-             // false = in the type of the products (TransformerEngine)
+  // ring, gather: gradients of keys and values travel in fp32 (PyTorch); false = in the type of the
+  // products (TransformerEngine).
+  bool wide_gradients = true;
 };
 template <class Visitor>
 void describe(Visitor& v, ContextOptions& o) {
@@ -116,25 +125,29 @@ void describe(Visitor& v, ContextOptions& o) {
           "Gradients of keys and values travel in fp32; false: in the products' type.");
 }
 
+// The collective that brings tokens to their experts: each token to the ranks of its experts, or
+// all tokens to all ranks.
 enum class ExpertDispatch : std::uint8_t { all_to_all, gather };
 template <>
 struct EnumNames<ExpertDispatch> {
   static constexpr std::array names{"all-to-all", "gather"};
 };
 
-// Beside which work tokens travel.
+// The work with which the exchanges of tokens overlap.
 enum class ExpertOverlap : std::uint8_t {
   none,
-  shared,  // experts that see every token: the first products beside the dispatch, the last beside the
-           // combination (Megatron-LM's --moe-shared-expert-overlap; fact H100)
+  // Shared experts, which see every token: the first products with the dispatch, the last with the
+  // combination (Megatron-LM's --moe-shared-expert-overlap; fact H100).
+  shared,
 };
 template <>
 struct EnumNames<ExpertOverlap> {
   static constexpr std::array names{"none", "shared"};
 };
 
-// How many tokens the router gives each expert of a layer. The k-th most popular one gets 1 / k^exponent of
-// what the first one does (Zipf's law); popular experts are dealt to the ranks in turn.
+// Router load by Zipf's law: the k-th most popular expert of a layer gets 1 / k^exponent times the
+// tokens of the most popular one. Experts are dealt to the ranks in turn, the most popular ones
+// first.
 struct ZipfLoad {
   double exponent = 1;
 };
@@ -142,10 +155,10 @@ template <class Visitor>
 void describe(Visitor& v, ZipfLoad& z) {
   v.field("exponent", z.exponent, "Exponent of Zipf's law; 0 = equal load.", {.min = 0, .max = 10});
 }
-// Shares of the experts in their order, of which each rank has as many in a row; in any unit.
+// Router load by a list: tokens of each expert, in any unit. The experts of a rank stand in a row.
 struct ListedLoad {
   std::vector<double> shares;
-  std::string file;  // with the shares, one a line; whoever reads the scenario puts them in
+  std::string file;  // a file with one share per line; the reader of the scenario fills `shares`
   Location where{};
 };
 template <class Visitor>
@@ -166,17 +179,20 @@ struct AlternativeNames<ExpertLoad> {
   static constexpr std::array names{"zipf", "listed"};
 };
 
+// Expert parallelism: `size` ranks share the experts of each mixture.
 struct ExpertOptions {
   std::int64_t size = 1;
-  std::int64_t tensor = 0;  // ranks that share an expert; 0 = as many as `tensor`
+  std::int64_t tensor = 0;  // ranks that share one expert; 0 = as many as `tensor`
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
-  double capacity = 0;             // tokens that an expert takes, in means; 0 = no token is dropped
-  double imbalance = 1;            // tokens of the fullest rank over the mean
-  std::optional<ExpertLoad> load;  // of which that follows; none = as `imbalance` says
+  // Tokens that an expert accepts at most, as a multiple of the mean; more are dropped. 0 = no
+  // limit.
+  double capacity = 0;
+  double imbalance = 1;            // tokens of the fullest rank over the mean; without `load`
+  std::optional<ExpertLoad> load;  // shares of the experts, from which the imbalance follows
   ExpertOverlap overlap = ExpertOverlap::none;
-  bool keep_exchanged =
-      true;  // recomputation of operators keeps the results of all-to-alls; false:
-             // repeats them (torchtitan 0.3.0)
+  // Recomputation of operators keeps the results of all-to-alls; false = repeats them (torchtitan
+  // 0.3.0).
+  bool keep_exchanged = true;
 };
 template <class Visitor>
 void describe(Visitor& v, ExpertOptions& o) {
@@ -207,12 +223,13 @@ void describe(Visitor& v, ExpertOptions& o) {
   });
 }
 
-// The order in which a stage works on micro-batches (parallel/schedule.hpp).
+// The order in which a stage processes micro-batches. parallel/schedules/ has a file per family,
+// with the papers.
 enum class PipelineSchedule : std::uint8_t {
   gpipe,
   one_f_one_b,
-  pipedream,      // never drained, each micro-batch with the weights that its forward had
-  pipedream_2bw,  // the same with two versions of the weights
+  pipedream,      // never drained; backward uses the weights that the forward had
+  pipedream_2bw,  // never drained, with two versions of the weights
   interleaved,
   looped_bfs,
   zb1p,
@@ -227,17 +244,18 @@ struct EnumNames<PipelineSchedule> {
                                     "zbv",         "dualpipe-v"};
 };
 
-// Whether all stages end a step before one of them begins the next: all have one version of the weights.
+// Whether all stages end a step before any stage begins the next one, so that all have one version
+// of the weights.
 constexpr bool drains(PipelineSchedule schedule) {
   return schedule != PipelineSchedule::pipedream && schedule != PipelineSchedule::pipedream_2bw;
 }
 
-// Whether the gradients of inputs and those of weights are actions of their own.
+// Whether backward is two actions: gradients of inputs, gradients of weights.
 constexpr bool splits_backward(PipelineSchedule schedule) {
   return schedule >= PipelineSchedule::zb1p;
 }
 
-// The side that waits for the messages between stages.
+// The side that blocks until a message between stages has arrived.
 enum class PipelineTransfers : std::uint8_t {
   stream,  // the device, where it needs them (PyTorch)
   host,  // the host, for the device, after every exchange (Megatron-LM's batch_p2p_sync; fact H51)
@@ -247,15 +265,17 @@ struct EnumNames<PipelineTransfers> {
   static constexpr std::array names{"stream", "host"};
 };
 
+// Pipeline parallelism: `stages` ranks in a row, each with `chunks` parts of the model.
 struct PipelineOptions {
   std::int64_t stages = 1;
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
-  std::int64_t chunks = 0;           // pieces of the model on each GPU; 0 = what the schedule needs
-  std::vector<std::int64_t> layers;  // blocks of each piece in order; empty = as even as can be
+  std::int64_t chunks = 0;           // parts of the model on each GPU; 0 = the schedule's default
+  std::vector<std::int64_t> layers;  // blocks of each part in order; empty = as even as possible
   PipelineTransfers transfers = PipelineTransfers::stream;
-  bool keep_outputs = true;     // what was sent stays until its backward
+  bool keep_outputs = true;     // a sent activation stays in memory until its backward
   bool return_outputs = false;  // logits of all micro-batches stay to the end of the step
-  // Pieces of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = as many, and as long, as take least time.
+  // Slices of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = the number and lengths with
+  // the least time.
   std::int64_t slices = 1;
 };
 template <class Visitor>
@@ -285,6 +305,7 @@ void describe(Visitor& v, PipelineOptions& o) {
       {.min = 0, .max = 1e4, .several = true});
 }
 
+// The whole mapping. `where` is its place in the scenario, for errors.
 struct ParallelOptions {
   TensorOptions tensor;
   ContextOptions context;

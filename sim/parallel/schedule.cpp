@@ -1,4 +1,6 @@
-// Schedules of pipelines: where parts of the model live, which shapes a schedule can have, and its programs.
+// Implements the common side of pipeline schedules: the places of the model's parts, the shapes
+// that a schedule can have, and the choice of a generator. Rounds and groups of micro-batches
+// follow PyTorch 2.15 and Megatron-LM, which refuse the same shapes.
 #include "parallel/schedule.hpp"
 
 #include <fmt/format.h>
@@ -19,11 +21,13 @@ bool takes_several_chunks(PipelineSchedule schedule) {
          schedule == PipelineSchedule::zb1p;
 }
 
+// Whether micro-batches go through the chunks in groups.
 bool has_groups(PipelineSchedule schedule, const PipelineShape& shape) {
   return shape.chunks > 1 &&
          (schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::zb1p);
 }
 
+// V-shaped schedules have exactly two chunks, looping ones any number, all others one.
 void check_chunks(PipelineSchedule schedule, const PipelineShape& shape,
                   std::vector<ScheduleMisfit>& misfits) {
   const std::string name = enum_name(schedule);
@@ -39,7 +43,7 @@ void check_chunks(PipelineSchedule schedule, const PipelineShape& shape,
   }
 }
 
-// PyTorch 2.15: equal rounds of at least `stages` micro-batches.
+// PyTorch 2.15: micro-batches are processed in equal rounds of at least `stages` micro-batches.
 void check_rounds(const PipelineShape& shape, std::vector<ScheduleMisfit>& misfits) {
   const int rounds = std::max(1, shape.micro_batches / shape.stages);
   if (shape.micro_batches % rounds == 0) return;
@@ -51,8 +55,9 @@ void check_rounds(const PipelineShape& shape, std::vector<ScheduleMisfit>& misfi
        fmt::format("{} or {} micro-batches can", below, below + shape.stages)});
 }
 
-// Megatron-LM, core/pipeline_parallel/schedules.py: groups of `stages` to all micro-batches; the last group
-// may be smaller, but not smaller than `stages`.
+// Megatron-LM, core/pipeline_parallel/schedules.py: a group has at least `stages` micro-batches and
+// at most all of a step. The last group may be smaller than the others, but not smaller than
+// `stages`.
 void check_group(const PipelineShape& shape, std::vector<ScheduleMisfit>& misfits) {
   const int rest = shape.micro_batches % shape.group;
   if (shape.group < shape.stages || shape.group > shape.micro_batches) {
@@ -107,6 +112,7 @@ std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const Pipeline
       check_group(shape, misfits);
     }
   }
+  // With fewer micro-batches than stages, micro-batches of three steps would be in flight.
   if (schedule == PipelineSchedule::pipedream_2bw && shape.micro_batches < shape.stages) {
     misfits.push_back(
         {"batch",
@@ -158,6 +164,9 @@ std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineSh
   return programs;
 }
 
+// The numbers below are enough micro-batches for the warm-up of the first stage, for the drain, and
+// for a steady state between them. GPipe and looped breadth-first have all micro-batches in flight,
+// so they cannot be shortened.
 PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shape) {
   const int stages = shape.stages;
   const int chunks = shape.chunks;
@@ -165,7 +174,7 @@ PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shap
   const auto take = [&](int micro_batches) {
     settled.micro_batches = std::min(shape.micro_batches, micro_batches);
   };
-  // Whole groups that hold so many forwards of chunks, and one more group.
+  // Whole groups that hold `forwards` passes of micro-batches through chunks, and one more group.
   const auto take_groups = [&](int forwards) {
     const int group = schedules::group_size(shape);
     const int groups = (forwards + chunks * group - 1) / (chunks * group) + 1;
@@ -182,7 +191,7 @@ PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shap
       break;
     case PipelineSchedule::pipedream:
     case PipelineSchedule::pipedream_2bw:
-      settled.micro_batches = stages + 2;  // steps follow each other
+      settled.micro_batches = stages + 2;  // steps overlap; may exceed a step
       break;
     case PipelineSchedule::interleaved:
     case PipelineSchedule::zb1p:

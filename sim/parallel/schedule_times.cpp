@@ -1,5 +1,7 @@
-// Plays the programs of a pipeline's ranks against each other: whether they end, when, and how many
-// micro-batches are in flight.
+// Plays the programs of a pipeline's ranks against each other in the ideal model: an action begins
+// when its rank is free and its message has arrived. The play yields faults (missing actions,
+// deadlocks), times, bubbles, and numbers of micro-batches in flight. The real simulation with
+// hosts, streams and links is in strategies/common.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,13 +15,15 @@ namespace {
 
 constexpr double undone = -1;
 
-// The progress of a micro-batch in a part of the model, in seconds.
+// Times at which the passes of a micro-batch through a part of the model end, in seconds; `undone`
+// = not yet.
 struct Progress {
   double forward = undone;
   double gradient = undone;  // of the part's input: after backward or backward_input
   double end = undone;       // after backward or backward_weight
 };
 
+// Seconds of an action; a whole backward is the sum of its halves.
 double seconds_of(Deed deed, const PartTimes& part) {
   if (deed == Deed::forward) return part.forward;
   return (gives_inputs(deed) ? part.backward_input : 0) +
@@ -32,8 +36,8 @@ std::string text_of(const Action& action, int rank) {
                      deeds[static_cast<std::size_t>(action.deed)], action.micro, action.chunk);
 }
 
-// Plays actions as soon as those before them on their rank and those on other ranks that they wait for are
-// done.
+// Plays ranks in turns. Each rank advances as far as the messages that have arrived allow; if no
+// rank advances, the programs have ended or wait for each other.
 class PipelinePlayer {
  public:
   PipelinePlayer(PipelineSchedule schedule, const PipelineShape& shape,
@@ -53,7 +57,7 @@ class PipelinePlayer {
     times_.ends.resize(programs.size());
   }
 
-  // The fault that ends the play; "" = the programs run to their end.
+  // Runs the play. Returns the fault that ends it; "" = the programs run to their end.
   std::string play() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -86,7 +90,7 @@ class PipelinePlayer {
     return static_cast<std::size_t>(part_at(schedule_, shape_, {rank, action.chunk}));
   }
 
-  // The fault of an action where it stands on its own rank.
+  // The fault of an action with regard to the earlier actions of its own rank.
   std::string fault_on(const Action& action, int rank) {
     if (action.chunk < 0 || action.chunk >= shape_.chunks || action.micro < 0 ||
         action.micro >= shape_.micro_batches) {
@@ -105,7 +109,8 @@ class PipelinePlayer {
     return "";
   }
 
-  // When what the action waits for in a neighbouring part has arrived; `undone` = not yet.
+  // The time at which the message that the action needs from a neighboring part arrives; 0 = it
+  // needs none, `undone` = not sent yet. A neighbor on the same rank hands over without a transfer.
   double arrival(const Action& action, int rank) {
     const auto part = static_cast<int>(part_of(action, rank));
     const bool forward = action.deed == Deed::forward;
@@ -117,12 +122,14 @@ class PipelinePlayer {
     return place_of(schedule_, shape_, from).rank == rank ? end : end + transfer_;
   }
 
-  // The next action of a rank, with the one that runs beside it.
+  // The next action of a rank, together with the action that runs with it.
   std::span<const Action> next_actions(std::size_t rank) const {
     const std::span<const Action> left = std::span(programs_[rank]).subspan(next_[rank]);
     return left.first(left.front().with_next && left.size() > 1 ? 2 : 1);
   }
 
+  // Plays one action, or two that run together, whose seconds add up because they share the device.
+  // Returns false if a message has not been sent yet.
   bool step(std::span<const Action> actions, std::size_t rank) {
     double begin = times_.end[rank];
     double seconds = 0;
@@ -146,7 +153,8 @@ class PipelinePlayer {
     return true;
   }
 
-  // Ranks that wait for ever, and work that nobody does.
+  // The fault of programs that have stopped: a rank that waits forever, or an action that no
+  // program has.
   std::string fault_at_end() {
     for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
       if (next_[rank] < programs_[rank].size()) {

@@ -1,4 +1,7 @@
-// The dynamic programme of TeraPipe: for each bound on the longest slice, the least sum within it.
+// TeraPipe's dynamic program for the lengths of token slices (Li et al. 2021, section 3.3). With n
+// slices of t_i seconds on p stages, m micro-batches take m * sum(t_i) + (p - 1) * max(t_i). For
+// every possible value of the maximum, the program finds the least sum of slices that do not exceed
+// it.
 #include <algorithm>
 #include <limits>
 
@@ -9,17 +12,19 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-// Seconds by the last unit of a slice and its length.
+// Seconds of a slice: table[end][length] for the slice that ends before unit `end`.
 using SliceTable = std::vector<std::vector<double>>;
 
+// A division of all units into slices. sum = never: there is none.
 struct SlicePlan {
   double sum = never;
   std::vector<std::size_t> lengths;
 };
 
+// The division with the least sum of seconds in which no slice takes more than `bound`; O(units^2).
 SlicePlan least_sum(const SliceTable& seconds, double bound) {
   std::vector<double> sum(seconds.size(), never);
-  std::vector<std::size_t> last(seconds.size());  // slice's length
+  std::vector<std::size_t> last(seconds.size());  // length of the last slice
   sum[0] = 0;
   for (std::size_t end = 1; end < seconds.size(); ++end) {
     for (std::size_t length = 1; length <= end; ++length) {
@@ -52,6 +57,7 @@ std::vector<std::size_t> slice_lengths(std::size_t units, int stages, int micro_
       bounds.push_back(row.back());
     }
   }
+  // Larger bounds cannot win once (stages - 1) * bound alone exceeds the best step.
   std::sort(bounds.begin(), bounds.end());
   double least = never;
   std::vector<std::size_t> best;

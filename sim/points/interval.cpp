@@ -78,7 +78,9 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   double work = cost_error(result.provenance, point.relative_error);
   if (anchor) {
     // An anchor at the same micro-batch determines the work up to the spread of repeated runs.
-    const bool same = split_batch(scenario.batch, *anchor).micro == point.micro_batch;
+    const int replica_gpus = job.mesh.gpus() / job.mesh.replicas();
+    const int replicas = *anchor / replica_gpus;
+    const bool same = split_batch(scenario.batch, replicas).micro == point.micro_batch;
     work = same ? run_spread : std::hypot(run_spread, batch_error);
   }
   // The exposed part of the step has the network's error, the rest the compute error. Measured

@@ -267,13 +267,13 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   if (points.empty()) return sentences;  // no point could be predicted
   if (scenario.profile.empty()) note_missing_units(points, sentences);
   // Steps that the profile was already asked about; of_entry counts the points of each entry.
-  std::set<const TrainingStep*> precisions_seen;
+  std::set<const TrainingStep*> steps_seen;
   // First remarks about the hardware and the profile, then about prices and meshes, then idle
   // options.
   std::vector<std::size_t> of_entry(scenario.strategies.size(), 0);
   for (const Point& point : points) {
     ++of_entry[point.entry];
-    if (!point.profile || !precisions_seen.insert(point.job.step.get()).second) continue;
+    if (!point.profile || !steps_seen.insert(point.job.step.get()).second) continue;
     for (std::string& gap : profile_gaps(*point.profile, *point.job.step)) {
       const bool known = std::find(sentences.begin(), sentences.end(), gap) != sentences.end();
       if (!known) sentences.push_back(std::move(gap));

@@ -42,15 +42,6 @@ inline std::string percent(double fraction) {
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }
-// Three digits, in MWh from 1000 kWh on.
-inline std::string energy_text(double kilowatt_hours) {
-  return kilowatt_hours < 1000 ? fmt::format("{:.3g} kWh", kilowatt_hours)
-                               : fmt::format("{:.3g} MWh", kilowatt_hours / 1000);
-}
-inline std::string carbon_text(double kilograms) {
-  return kilograms < 1000 ? fmt::format("{:.3g} kg", kilograms)
-                          : fmt::format("{:.3g} t", kilograms / 1000);
-}
 // "$102622.89" as "$102,622.89": commas in the first run of digits.
 inline std::string with_separators(std::string text) {
   constexpr const char* digits = "0123456789";
@@ -71,6 +62,15 @@ inline std::string dollars_or_dash(double dollars) {
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? with_separators(fmt::format("{:.0f}", per_second))
                            : fmt::format("{:.3g}", per_second);
+}
+// An energy as rate_text() formats numbers, in MWh from 1,000 kWh on.
+inline std::string energy_text(double kilowatt_hours) {
+  return kilowatt_hours < 1000 ? rate_text(kilowatt_hours) + " kWh"
+                               : rate_text(kilowatt_hours / 1000) + " MWh";
+}
+// A mass of CO2 as rate_text() formats numbers, in tonnes from 1,000 kg on.
+inline std::string carbon_text(double kilograms) {
+  return kilograms < 1000 ? rate_text(kilograms) + " kg" : rate_text(kilograms / 1000) + " t";
 }
 // Channels, height and width: "3x224x224".
 inline std::string image_text(const std::vector<std::int64_t>& image) {

@@ -1,4 +1,6 @@
-// Finds the fields that list values, and makes one scenario of each combination.
+// Finds the fields that list values, and makes one scenario of each combination (the Cartesian
+// product of the lists). Works on the YAML tree: each combination is put into a copy of the tree,
+// and the ordinary reader reads that, so a single value and an alternative pass the same checks.
 #include "scenario/alternatives.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Blocks with fields that may list alternatives.
+// Blocks of the scenario with fields that may list alternatives; the visitors below descend into
+// these blocks only.
 template <class T>
 constexpr bool has_lists =
     std::is_same_v<T, BatchSpec> || std::is_same_v<T, OptimizerSpec> ||
@@ -20,7 +23,8 @@ constexpr bool has_lists =
     std::is_same_v<T, TensorOptions> || std::is_same_v<T, ContextOptions> ||
     std::is_same_v<T, ExpertOptions> || std::is_same_v<T, PipelineOptions>;
 
-// Finds the value of a scenario at a dotted field.
+// Finds the value of a scenario at a dotted field, and prints it. Visits all fields by their
+// declarations, with `prefix_` as the path to the present block.
 class ValueAt : public FieldVisitor<ValueAt> {
  public:
   explicit ValueAt(std::string field) : field_(std::move(field)) {}
@@ -31,7 +35,9 @@ class ValueAt : public FieldVisitor<ValueAt> {
     if constexpr (std::is_same_v<T, std::optional<ConvergenceSpec>>) {
       if (value) visit(spec, *value);
     } else if constexpr (has_lists<T>) {
-      if (spec.single && name == field_) {  // listed by its first field
+      // A block may be written as its first field alone (`parallel.tensor: 4` for
+      // `parallel.tensor.size: 4`); the search continues at that first field.
+      if (spec.single && name == field_) {
         fields::FirstField of;
         describe(of, value);
         field_ += "." + std::string(of.first.name);
@@ -58,7 +64,7 @@ class ValueAt : public FieldVisitor<ValueAt> {
   std::string field_, prefix_;
 };
 
-// The fields that may list alternatives, each as the keys that lead to it.
+// Collects the fields that may list alternatives, each as the keys that lead to it.
 class ListingFields : public FieldVisitor<ListingFields> {
  public:
   template <class T>
@@ -81,11 +87,13 @@ class ListingFields : public FieldVisitor<ListingFields> {
   std::vector<std::string> path_;
 };
 
+// A field of the file that lists values.
 struct List {
   std::vector<std::string> keys;
   std::vector<Node> values;
 };
 
+// Reports an empty list, a list that is too long, values that are no scalars, and repetitions.
 void check_list(const Node& node, Diagnostics& diagnostics) {
   if (node.elements().empty()) {
     diagnostics.add(node.error("lists no alternative", "give one value, or several"));
@@ -104,6 +112,8 @@ void check_list(const Node& node, Diagnostics& diagnostics) {
   }
 }
 
+// All lists of the file, in the order of the declarations. Throws ConfigError with every error of
+// every list.
 std::vector<List> lists_of(const Node& root) {
   ListingFields fields;
   Scenario none;
@@ -128,6 +138,7 @@ std::vector<List> lists_of(const Node& root) {
   return lists;
 }
 
+// A copy of `node` with `value` at the path keys[at], keys[at + 1], ...
 Node put(const Node& node, const std::vector<std::string>& keys, std::size_t at,
          const Node& value) {
   if (at == keys.size()) return value;
@@ -138,9 +149,11 @@ Node put(const Node& node, const std::vector<std::string>& keys, std::size_t at,
 }  // namespace
 
 std::vector<Alternative> read_alternatives_node(const Node& root, const std::string& file) {
+  // A root that is no map is left to the reader, which reports it.
   const std::vector<List> lists =
       root.kind() == Node::Kind::map ? lists_of(root) : std::vector<List>{};
   std::size_t count = 1;
+  // Refuses too large a product before anything is built.
   for (const List& list : lists) {
     count *= list.values.size();
     if (count > most_alternatives) {
@@ -152,6 +165,8 @@ std::vector<Alternative> read_alternatives_node(const Node& root, const std::str
   for (std::size_t number = 0; number < count; ++number) {
     Alternative alternative;
     Node node = root;
+    // Digits of `number` in a mixed radix, one digit per list, the first list the most significant:
+    // `block` is the number of combinations of all later lists.
     std::size_t rest = number, block = count;
     for (const List& list : lists) {
       block /= list.values.size();

@@ -1,4 +1,9 @@
-// Defaults of training codes by recipe, put in where a file is silent.
+// Defaults of training codes by recipe. A recipe is a table of dotted fields and values, which are
+// put into the YAML tree where the file is silent, before the reader runs. So the reader checks and
+// locates a recipe's values like a user's, at the line of `recipe:`.
+//
+// Each table names its source. The command `lockstep list recipes` prints the tables for
+// docs/scenario-format.md.
 #include "scenario/recipe.hpp"
 
 #include <algorithm>
@@ -13,14 +18,14 @@ namespace {
 using Settings = std::vector<RecipeSetting>;
 
 // The training loops of PyTorch's own examples, which set nothing: TF32 in convolutions only, and
-// the foreach form of the optimizer, for parameters on a GPU.
+// the foreach form of the optimizer, PyTorch's default for parameters on a GPU.
 const Settings pytorch{
     {"precision", "torch-fp32"},
     {"optimizer.implementation", "foreach"},
 };
-// pytorch/torchtitan: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing by `op`)
-// and the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW, decay
-// 0.1).
+// pytorch/torchtitan of 2024: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing
+// by `op`) and the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW,
+// decay 0.1). Sequence parallelism and a loss split over the vocabulary go with tensor parallelism.
 const Settings torchtitan{
     {"precision", "amp-bf16"},
     {"optimizer.name", "adamw"},
@@ -39,7 +44,8 @@ const Settings torchtitan{
     {"parallel.expert.keep_exchanged", "false"},
 };
 // torchtitan of 2026 captures forward and backward in a CUDA graph unless `disable_cuda_graphs`
-// (config/configs.py, trainer.py); torch.compile stays off by default.
+// (config/configs.py, trainer.py); torch.compile stays off by default. Its run_train.sh sets
+// PYTORCH_CUDA_ALLOC_CONF to expandable segments.
 Settings torchtitan_2026() {
   Settings settings = torchtitan;
   settings.push_back({"cuda_graphs", "true"});
@@ -47,8 +53,10 @@ Settings torchtitan_2026() {
       {"framework.expandable_segments", "true"});  // run_train.sh: PYTORCH_CUDA_ALLOC_CONF
   return settings;
 }
-// NVIDIA/Megatron-LM: training/arguments.py with --bf16 (gradients accumulated and reduced in fp32
-// then; Apex's fused Adam with decoupled decay 0.01; clipping at 1).
+// NVIDIA/Megatron-LM of 2021: training/arguments.py with --bf16 (gradients are then accumulated and
+// reduced in fp32; Apex's fused Adam with decoupled decay 0.01; clipping at 1). Settings of
+// `parallel.tensor` follow tensor_parallel/layers.py: activations are gathered again in backward,
+// and exchanges of backward run beside the products' gradients.
 const Settings megatron{
     {"precision", "master-bf16-fp32-gradients"},
     {"optimizer.name", "adamw"},
@@ -70,7 +78,8 @@ const Settings megatron{
 };
 // Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl
 // transformer_engine), whose attention is cuDNN's on Hopper, and fuses gated activations, rotary
-// embeddings and dropouts with their sums.
+// embeddings and dropouts with their sums. The host time per operator of Megatron's older layers
+// (`framework.name: megatron`) does not apply.
 Settings megatron_2024() {
   Settings settings = megatron;
   std::erase_if(settings, [](const RecipeSetting& s) { return s.field == "framework.name"; });
@@ -78,14 +87,15 @@ Settings megatron_2024() {
   settings.push_back({"framework.flash_attention", "3"});
   return settings;
 }
-// huggingface/nanotron: examples/config_tiny_llama.yaml.
+// huggingface/nanotron: examples/config_tiny_llama.yaml. Its layers are Megatron-LM's, so
+// `framework.name` and most of `parallel` are, too.
 const Settings nanotron{
     {"precision", "master-bf16-fp32-gradients"},
     {"optimizer.name", "adamw"},
     {"optimizer.implementation", "fused"},
     {"optimizer.weight_decay", "0.01"},
     {"gradient_clipping", "1"},
-    {"framework.name", "megatron"},  // its layers are Megatron-LM's
+    {"framework.name", "megatron"},
     {"parallel.tensor.sequence", "true"},
     {"parallel.tensor.keep_gathered", "false"},
     {"parallel.tensor.shared_exchanges", "true"},
@@ -95,7 +105,7 @@ const Settings nanotron{
     {"parallel.pipeline.transfers", "host"},
 };
 // deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets
-// of 5e8 elements, no overlap at stages 1 and 2); its own fused Adam.
+// of 5e8 elements, which are 1 GB in bf16; no overlap at stages 1 and 2); its own fused Adam.
 const Settings deepspeed{
     {"precision", "master-bf16"},
     {"optimizer.name", "adamw"},
@@ -106,8 +116,9 @@ const Settings deepspeed{
     {"parallel.pipeline.transfers", "host"},
 };
 
-// `node` with the value at the path. Nothing if `node` states the value itself, or holds a value
-// that is no map, which the reader must refuse.
+// `node` with the value at the dotted path, and with the maps that lead to it. Nothing if `node`
+// states the value itself, or holds a value that is no map on the way, which the reader must
+// refuse.
 std::optional<Node> with_default(const Node& node, std::string_view path, const Node& value) {
   if (node.kind() != Node::Kind::map && node.kind() != Node::Kind::null) return std::nullopt;
   const std::string key(path.substr(0, path.find('.')));
@@ -123,7 +134,8 @@ std::optional<Node> with_default(const Node& node, std::string_view path, const 
   return map.with(key, *below, inner ? map.key_location(key) : value.where());
 }
 
-// The same for each entry of `strategies` that is of the strategy which the path names.
+// with_default() for each entry of `strategies` that is of the strategy named by the path's first
+// key. An entry may be a bare word (`- fsdp`), which becomes a map to hold the value.
 std::optional<Node> with_strategy_default(const Node& root, std::string_view path,
                                           const Node& value) {
   const auto list = root.find("strategies");
@@ -143,7 +155,8 @@ std::optional<Node> with_strategy_default(const Node& root, std::string_view pat
   return root.with("strategies", list->with_elements(entries), root.key_location("strategies"));
 }
 
-// A number that stands for an axis of a mesh, as the map that it is short for.
+// `parallel` with each axis as a map: `tensor: 4` is short for `tensor: {size: 4}`, and other
+// settings of the axis need the map.
 Node spelt_out(const Node& parallel) {
   Node result = parallel;
   for (const auto& [axis, size] : {std::pair{"tensor", "size"},
@@ -158,7 +171,8 @@ Node spelt_out(const Node& parallel) {
   return result;
 }
 
-// `path` below `parallel`: of a mesh that has that axis.
+// with_default() below `parallel` of `owner` (the scenario or a strategy's entry). The path's first
+// key is an axis; a mesh without this axis stays as it is.
 std::optional<Node> with_axis_default(const Node& owner, std::string_view path, const Node& value) {
   const auto parallel = owner.find("parallel");
   if (!parallel || parallel->kind() != Node::Kind::map) return std::nullopt;
@@ -168,7 +182,7 @@ std::optional<Node> with_axis_default(const Node& owner, std::string_view path, 
   return owner.with("parallel", *changed, owner.key_location("parallel"));
 }
 
-// The same for the meshes of the scenario and of its strategies.
+// with_axis_default() for the scenario's mesh and for the meshes of its strategies.
 std::optional<Node> with_mesh_default(const Node& root, std::string_view path, const Node& value) {
   std::optional<Node> result = with_axis_default(root, path, value);
   const auto list = root.find("strategies");
@@ -215,6 +229,8 @@ const Settings& settings_of(Recipe recipe) {
   return none;
 }
 
+// Settings apply one after the other, each to the tree that the previous ones left. Settings that
+// the file overrides, or that have no place in it, are not reported in `set`.
 WithRecipe apply_recipe(const Node& root) {
   WithRecipe result{root, {}};
   const auto recipe = root.find("recipe");

@@ -1,4 +1,6 @@
-// Reading and writing scenario files.
+// Reads scenario files by the declarations of scenario_fields.hpp, and writes them fully expanded.
+// After the fields come three steps that a single field cannot do: checks between fields, paths
+// relative to the file, and numbers that stand in files of their own.
 #include "scenario/scenario.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +21,8 @@ namespace lockstep {
 
 namespace {
 
-// Checks between fields: labels are unique, rows name existing entries, ranks exist.
+// Checks between fields: labels are unique, rows name existing entries, slow ranks exist, GPU
+// counts differ. Reports all errors at once.
 void check_references(const Scenario& scenario) {
   Diagnostics diagnostics;
   std::vector<std::string> labels;
@@ -46,6 +49,7 @@ void check_references(const Scenario& scenario) {
   };
   check_rows(scenario.measured, "measured");
   check_rows(scenario.anchor, "anchor");
+  // A rank must exist at the largest GPU count; points with fewer GPUs leave it out.
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
   std::set<int> slow_ranks;
   for (const auto& slow : scenario.stragglers.slow_ranks) {
@@ -66,7 +70,9 @@ void check_references(const Scenario& scenario) {
   diagnostics.throw_if_any();
 }
 
-// A model, platform or profile given as a path is meant from the scenario's folder.
+// A model, platform or profile given as a path is meant from the scenario's folder. A word without
+// a slash or an ending is a shipped name, unless `always` declares the field a path. A path that is
+// not there stays as written: the loader then reports it.
 void resolve(std::string& path, const std::string& scenario_file, bool always) {
   const bool is_path = always || path.ends_with(".yaml") || path.find('/') != std::string::npos;
   if (path.empty() || !is_path || std::filesystem::path(path).is_absolute()) return;
@@ -75,7 +81,8 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
-// Numbers, one a line; empty lines and what follows a # do not count. `positive`: none is 0.
+// Reads a file of numbers, one a line; text after # and empty lines do not count. With `positive`,
+// 0 is an error. `at` and `field` are the place of the file's name in the scenario.
 std::vector<double> read_numbers(const std::string& file, const Location& at, const char* field,
                                  bool positive) {
   if (std::error_code none; !std::filesystem::exists(file, none)) {
@@ -112,7 +119,7 @@ std::vector<double> read_numbers(const std::string& file, const Location& at, co
   return values;
 }
 
-// Over their median.
+// The step times of an empirical law, divided by their median: relative durations around 1.
 std::vector<double> read_values(const Empirical& from) {
   std::vector<double> values =
       read_numbers(from.file, from.where, "stragglers.per_step.empirical.file", true);
@@ -121,7 +128,8 @@ std::vector<double> read_values(const Empirical& from) {
   return values;
 }
 
-// The shares of experts that stand in a file.
+// Reads the shares of experts from the file that `parallel.expert.load.listed` names, and forgets
+// the name, so that the scenario written by write_scenario() holds the shares themselves.
 void read_load(ParallelOptions& parallel, const std::string& scenario_file) {
   if (!parallel.expert.load) return;
   auto* listed = std::get_if<ListedLoad>(&*parallel.expert.load);
@@ -132,7 +140,7 @@ void read_load(ParallelOptions& parallel, const std::string& scenario_file) {
   listed->file.clear();
 }
 
-// A cluster's scenario (sim/cluster) is another kind of file.
+// A cluster's scenario (sim/cluster) is a different kind of file; its error names the right verb.
 void check_kind(const Node& root) {
   if (root.kind() != Node::Kind::map || !root.find("cluster")) return;
   Diagnostic diagnostic = root.find("cluster")->error("belongs to a scenario of a cluster",
@@ -141,14 +149,15 @@ void check_kind(const Node& root) {
   throw ConfigError(diagnostic);
 }
 
-// Hints for fields that do not exist, or have another name, by words in the field's name.
+// Hints for fields that a user may expect by another name: a word in the name of the unknown field,
+// and the message in place of "unknown key".
 constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
     {{"lora", "LoRA is said by `adapters`"},
      {"peft", "adapters are said by `adapters`"},
      {"freeze", "`frozen` names the parameters that are not trained"},
      {"quanti", "quantised weights are said by `frozen.quantization`"},
      {"fp8", "products in fp8 are said by `low_precision`"},
-     {"tensor_parallel", "tensor parallelism is not there yet"}}};
+     {"tensor_parallel", "tensor parallelism is said by `parallel: {tensor: N}`"}}};
 
 // Adds hints to mistakes that only a scenario has.
 void say_more(Diagnostic& diagnostic) {
@@ -163,11 +172,13 @@ void say_more(Diagnostic& diagnostic) {
     diagnostic.hint = "";
     return;
   }
+  // The hint lists some keys and the number of further ones.
   if (diagnostic.hint.find(" more") != std::string::npos) {
     diagnostic.hint += "; `lockstep schema scenario --fields` has all";
   }
 }
 
+// Reads the declared fields, with say_more() on every error.
 Scenario read_fields(const Node& root) {
   try {
     return read_node<Scenario>(root);
@@ -182,6 +193,7 @@ Scenario read_fields(const Node& root) {
   }
 }
 
+// The one way from a YAML tree to a Scenario. `file` is the origin of relative paths.
 Scenario read_root(const Node& root, const std::string& file) {
   check_kind(root);
   WithRecipe with = apply_recipe(root);
@@ -226,6 +238,7 @@ std::string write_scenario(const Scenario& scenario) {
   return emit_yaml(scenario);
 }
 
+// Scenarios of clusters and scenarios with lists are read by other functions.
 std::vector<std::string> shipped_scenarios() {
   std::vector<std::string> files;
   std::error_code error;

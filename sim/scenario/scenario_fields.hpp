@@ -1,5 +1,10 @@
-// The format of a scenario file: one declaration per field (core/fields.hpp). Include it to read,
-// write or document scenarios; docs/scenario-format.md is generated from it.
+// The format of a scenario file: one declaration per field (core/fields.hpp) with its bounds and
+// its text. Include it to read, write or document scenarios; docs/scenario-format.md and the JSON
+// Schema are generated from it.
+//
+// Properties in a declaration: `several` = the field may list alternatives (alternatives.hpp);
+// `single` = one value may stand for a list or for a map with that first field; `unit` = the
+// dimension of a quantity with a unit. Checks run after all fields of their map are read.
 #pragma once
 
 #include "core/fields.hpp"
@@ -31,6 +36,7 @@ void describe(Visitor& v, DatasetSpec& d) {
   v.field("time", d.seconds,
           "Training time of the whole run without failures, instead of samples and epochs.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
+  // At most one of samples, tokens, steps and time says how long the run is.
   v.check([&](auto report) {
     const char* length = d.samples > 0 ? "samples" : "";
     for (const auto& [name, value] :
@@ -90,6 +96,7 @@ void describe(Visitor& v, DataLoading& d) {
 template <class Visitor>
 void describe(Visitor& v, StrategyEntry& s) {
   v.location(s.where);
+  // The strategy's name is a key of the entry itself: `- fsdp: {...}`, or the bare word `- fsdp`.
   v.alternative("strategy", s.options, "Strategy by which the GPUs work together.");
   v.field("label", s.label, "Name in tables and in `measured`; empty = the strategy's name.");
   v.field("precision", s.precision, "Overrides the scenario's precision.");
@@ -185,6 +192,7 @@ void describe(Visitor& v, MeasuredRow& m) {
   v.field("calibration", m.calibration,
           "The figure was used to fit a shipped device or platform: no test of prediction.");
   v.check([&](auto report) {
+    // Several times could contradict each other; memory and `fits` go beside one.
     const int times = m.step_time.has_value() + m.total_time.has_value() +
                       m.samples_per_second.has_value() + m.tokens_per_second.has_value();
     if (times > 1) report("", "gives more than one figure of time", "keep one");
@@ -206,6 +214,7 @@ void describe(Visitor& v, EnergySpec& e) {
 
 template <class Visitor>
 void describe(Visitor& v, MeshLimits& m) {
+  // Lists of sizes share their bounds.
   const auto sizes = [&v](const char* name, std::vector<std::int64_t>& list, const char* text) {
     v.field(name, list, text,
             {.min = 1, .max = 1e6, .min_items = 1, .max_items = 100, .single = true});
@@ -320,6 +329,7 @@ void describe(Visitor& v, Scenario& s) {
   v.field("measured", s.measured, "Measured figures that `validate` compares with.");
   v.field("anchor", s.anchor, "Your own measured step times, to which the prediction is scaled.");
   v.check([&](auto report) {
+    // Failures and energy are totals over the run, which has no length without `dataset`.
     for (const auto& [name, is_there] :
          {std::pair{"faults", s.faults.has_value()}, {"energy", s.energy.has_value()}}) {
       if (!is_there || s.dataset.says_length()) continue;

@@ -1,5 +1,6 @@
-// Options of an offloaded optimizer in a scenario file: the place of its state, and the host's
-// update code. Shared by FSDP and ZeRO. Facts H109 to H122 (docs/facts-meshes.md).
+// Options of an offloaded optimizer (`offload:` of a scenario's strategy): the memory that holds
+// its state, and the host's update code. FSDP and ZeRO share them; common/offload.hpp prices them.
+// Facts H109 to H122 are in docs/facts-meshes.md.
 #pragma once
 
 #include <array>
@@ -25,15 +26,16 @@ struct EnumNames<HostUpdateCode> {
 
 struct OffloadOptions {
   OffloadTier optimizer = OffloadTier::device;
-  OffloadTier parameters = OffloadTier::device;  // of strategies that shard them (facts H115, H116)
+  OffloadTier parameters = OffloadTier::device;  // fsdp alone, which shards them (H115, H116)
   double fraction = 1;  // of the parameters; the device updates the others (facts H113, H121b)
   HostUpdateCode update = HostUpdateCode::fused;
-  bool keep_master = false;     // fact H121b
-  bool overlap = false;         // facts H115, H122
-  double sub_group = 1e9;       // parameters (fact H115)
-  bool chunks = false;          // PatrickStar's (fact H120)
-  bool delayed_update = false;  // Ren et al., "ZeRO-Offload", 2021, section 5.2
+  bool keep_master = false;     // the device keeps master parameters, too (fact H121b)
+  bool overlap = false;         // sub-groups run through reads, updates, writes in parallel (H115)
+  double sub_group = 1e9;       // number of parameters that are updated together (fact H115)
+  bool chunks = false;          // PatrickStar's chunks of 64 million elements (fact H120)
+  bool delayed_update = false;  // the next step does not wait (Ren et al. 2021, section 5.2)
 
+  // Whether the host updates any parameter.
   bool is_used() const { return optimizer != OffloadTier::device && fraction > 0; }
 };
 

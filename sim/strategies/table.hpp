@@ -1,5 +1,6 @@
-// The table of strategies: one line each. Add a strategy here. A strategy's options state its name
-// and its implementation.
+// The table of strategies: one line each. Add a strategy here, and include its options. A
+// strategy's options struct states its name, summary and forms; make_strategy() in the strategy's
+// folder makes the implementation.
 #pragma once
 
 #include <array>
@@ -16,6 +17,8 @@
 
 namespace lockstep {
 
+// The options of one entry of a scenario's `strategies:`; the alternative says which strategy it
+// is.
 using StrategyOptions = std::variant<  //
     DdpOptions,                        //
     FsdpOptions,                       //
@@ -46,8 +49,8 @@ inline const char* strategy_name(const StrategyOptions& options) {
   return AlternativeNames<StrategyOptions>::names[options.index()];
 }
 
-// Chooses the overload for the given options. Accepts no type that only converts to the variant:
-// the compiler refuses options without an overload.
+// Calls the overload of make_strategy() for the chosen options. The template takes no type that
+// only converts to the variant, so options without an overload do not compile.
 template <class... Options>
 std::unique_ptr<Strategy> make_strategy(const std::variant<Options...>& options) {
   return std::visit([](const auto& chosen) { return make_strategy(chosen); }, options);

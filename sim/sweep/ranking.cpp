@@ -83,7 +83,7 @@ void put_simple_first(std::vector<Candidate>& ranked) {
     const Candidate& best = ranked[members.front()];
     // The largest ratio of times that is not distinguishable from 1. Both candidates have the same
     // model and platform, so their common errors cancel.
-    const auto passed_over_text = [&](const Candidate& c) {
+    const auto indistinct_ratio = [&](const Candidate& c) {
       return interval_around(1, sigma_of_ratio(c.verdict.error, best.verdict.error, true, true))
           .high;
     };
@@ -91,7 +91,7 @@ void put_simple_first(std::vector<Candidate>& ranked) {
     for (const std::size_t i : members) {
       const Candidate& c = ranked[i];
       if (c.complexity < ranked[simplest].complexity &&
-          c.verdict.total <= passed_over_text(c) * best.verdict.total) {
+          c.verdict.total <= indistinct_ratio(c) * best.verdict.total) {
         simplest = i;
       }
     }
@@ -99,7 +99,7 @@ void put_simple_first(std::vector<Candidate>& ranked) {
     Candidate& chosen = ranked[simplest];
     chosen.passed_over =
         PassedOver{best.strategy, 1 - best.verdict.total / chosen.verdict.total,
-                   1 - 1 / passed_over_text(chosen), best.verdict.without_autocast};
+                   1 - 1 / indistinct_ratio(chosen), best.verdict.without_autocast};
     for (const std::size_t i : members) {
       if (i < simplest) places[i] = {simplest, 1 + i};
     }

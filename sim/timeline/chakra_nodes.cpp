@@ -1,4 +1,6 @@
-// A timeline's step as nodes of a Chakra trace.
+// Renders one step of a timeline as nodes of an MLCommons Chakra execution trace (schema 0.0.4).
+// The simulator records times, not a graph, so dependencies are reconstructed: order on a stream,
+// launches, awaited events, and for transfers the work whose end coincides with their readiness.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +11,11 @@ namespace lockstep {
 
 namespace {
 
-constexpr double nanosecond = 1e-9;  // less than any kernel, more than the rounding of a time
+// Tolerance of "at the same time": less than any kernel, more than the rounding of a time.
+constexpr double nanosecond = 1e-9;
 
+// The type of a transfer. Chakra knows collectives and messages; a copy between host and device is
+// a memory load.
 ChakraNode::Type type_of(std::string_view stream, std::string_view operation) {
   if (is_collective(operation) && operation != "send_recv") return ChakraNode::Type::collective;
   if (stream.starts_with("push to ")) return ChakraNode::Type::send;
@@ -24,9 +29,10 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
   const Group* group = workers();
   if (group == nullptr) return {};
   const Lane& lane = group->lanes.at(group->lane_of_rank.at(static_cast<std::size_t>(rank)));
-  // Work of a stream belongs to its own step; work of a communicator to the step that the device is
+  // By stream, the time in which its entries belong to the step. A stream with steps of its own
+  // (host, compute) has its own span; a communicator's work belongs to the step that the device is
   // in.
-  std::vector<const StepSpan*> spans;  // by stream
+  std::vector<const StepSpan*> spans;
   for (const std::string_view stream : lane.streams) {
     const bool has_steps = lane.steps.find(stream) != lane.steps.end();
     spans.push_back(span_of(lane, has_steps ? stream : "compute", options_.first_step));
@@ -41,13 +47,18 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry* a, const Entry* b) { return a->start < b->start; });
   const double begin = entries.empty() ? 0 : entries.front()->start;
-  std::map<Number, std::uint64_t> ids;                     // of what has a number
-  std::map<int, std::uint64_t> last;                       // of each stream
-  std::map<int, std::vector<std::uint64_t>> awaited;       // by it, since
-  std::vector<std::pair<double, std::uint64_t>> computed;  // end and id
+  // Node by the number of its entry.
+  std::map<Number, std::uint64_t> ids;
+  // Last node of each stream.
+  std::map<int, std::uint64_t> last;
+  // Nodes that a stream has waited for since its last node.
+  std::map<int, std::vector<std::uint64_t>> awaited;
+  // End and node of the compute stream's work, in order of time.
+  std::vector<std::pair<double, std::uint64_t>> computed;
   std::vector<ChakraNode> nodes;
   for (const Entry* entry : entries) {
     const auto after = ids.find(entry->after);
+    // A wait is no node; it makes the stream's next node depend on the event that ended it.
     if (entry->kind == Entry::Kind::wait) {
       if (after != ids.end()) awaited[entry->stream].push_back(after->second);
       continue;
@@ -70,7 +81,8 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
       node.after.push_back(before->second);
     if (after != ids.end()) node.after.push_back(after->second);
     if (entry->kind == Entry::Kind::transfer) {
-      // Gradients are there since some work before; anything else since the very end of one.
+      // A reduction's gradients are there since some earlier work, so the last work that ended
+      // before counts. Any other transfer starts at the very end of the work that it depends on.
       const bool reduces = node.name.starts_with("all_reduce") || node.name.starts_with("reduce");
       const auto work =
           std::find_if(computed.rbegin(), computed.rend(), [&](const auto& candidate) {

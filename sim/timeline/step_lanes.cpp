@@ -1,4 +1,9 @@
-// A timeline's step as lanes of slices, for the page of `lockstep report`.
+// Renders one step of a timeline as lanes of slices, for the picture of `lockstep report`. The step
+// is the one of the rank's compute stream; every other stream is cut to that time.
+//
+//   compute       |forward|backward |exposed|update|
+//   communicator           |all_reduce|all_reduce|
+//   host          |issues|....|synchronizes|
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +18,10 @@ namespace lockstep {
 
 namespace {
 
-// Ways to servers are alike; so many are drawn.
+// Routes to servers look alike, so only the first pushes and pulls are drawn.
 constexpr int most_ways = 4;
 
+// In the order of WaitCause, whose last value is a pipeline's bubble.
 SliceKind kind_of(WaitCause cause) {
   constexpr std::array kinds{SliceKind::exposed_communication,
                              SliceKind::data_loading,
@@ -27,18 +33,21 @@ SliceKind kind_of(WaitCause cause) {
   return kinds[static_cast<std::size_t>(cause)];
 }
 
+// In the order of Phase.
 SliceKind kind_of(Phase phase) {
   constexpr std::array kinds{SliceKind::forward, SliceKind::backward, SliceKind::optimizer,
                              SliceKind::copies};
   return kinds[static_cast<std::size_t>(phase)];
 }
 
+// Whether the stream is a route of messages to or from a parameter server.
 bool is_way(std::string_view stream) {
   return stream.starts_with("push to ") || stream.starts_with("pull from ");
 }
 
-// Compute first, then transfers, then the host: the device's work is the step. Pushes and pulls by
-// the servers' numbers, others as they were first used.
+// Order of the lanes: compute, other device streams, pushes, pulls, the host. The device's work is
+// the step, so it comes first. Pushes and pulls are in the order of the servers' numbers ("push to
+// 10" is longer than "push to 9"), others in the order of their first use.
 std::tuple<int, std::size_t, std::string_view> place_of(std::string_view stream) {
   if (stream == "compute") return {0, 0, {}};
   if (stream.starts_with("push to ")) return {2, stream.size(), stream};
@@ -52,12 +61,15 @@ TimelineLane Timeline::lane_of_step(const Lane& lane, int stream, double begin, 
   TimelineLane result;
   result.name = lane.streams[static_cast<std::size_t>(stream)];
   for (const Entry& entry : lane.entries) {
+    // Keeps entries that overlap the step, and cuts them to it.
     if (entry.stream != stream || entry.end <= begin || entry.start >= end) continue;
     if (entry.end <= entry.start) continue;
     TimelineSlice slice;
     slice.start = std::max(entry.start, begin) - begin;
     slice.end = std::min(entry.end, end) - begin;
     if (entry.kind == Entry::Kind::wait) {
+      // A host that waits stands in a call such as cudaEventSynchronize; causes belong to the
+      // device.
       slice.kind = result.name == "host" ? SliceKind::synchronising : kind_of(entry.cause);
       slice.name = cause_name(entry.cause);
     } else if (entry.kind == Entry::Kind::transfer) {
@@ -94,6 +106,7 @@ StepTimeline Timeline::step(int index) const {
   std::map<std::string_view, int> ways;  // pushes, pulls
   for (const int stream : streams) {
     TimelineLane drawn = lane_of_step(lane, stream, span->start, span->end);
+    // An idle host has issued the whole step before the device began it.
     if (drawn.name == "host") result.host_is_done = drawn.slices.empty();
     if (drawn.slices.empty()) continue;
     if (is_way(drawn.name) && ++ways[name(stream).substr(0, 4)] > most_ways) {
@@ -102,7 +115,7 @@ StepTimeline Timeline::step(int index) const {
     }
     result.lanes.push_back(std::move(drawn));
   }
-  // The other stages of a pipeline: the concurrent work of the compute stream of one rank of each.
+  // The other stages of a pipeline: for each, the compute stream of one rank at the same time.
   for (const auto& [group_name, stage] : groups_) {
     if (are_servers(group_name) || &stage == group || stage.shown.empty()) continue;
     const int shown = stage.shown.front();
@@ -114,6 +127,7 @@ StepTimeline Timeline::step(int index) const {
       result.lanes.push_back(std::move(drawn));
     }
   }
+  // All streams of the first server that were busy during the step.
   for (const auto& [group_name, servers] : groups_) {
     if (!are_servers(group_name) || servers.shown.empty()) continue;
     const int shown = servers.shown.front();

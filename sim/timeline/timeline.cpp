@@ -1,4 +1,5 @@
-// Records the events of the watched ranks and steps.
+// Records the events of the watched ranks and steps, in the order in which the engine reports them.
+// Rendering is in trace_drawing.cpp (Kineto), chakra_nodes.cpp and step_lanes.cpp (report).
 #include "timeline/timeline.hpp"
 
 #include <fmt/format.h>
@@ -11,9 +12,10 @@ namespace lockstep {
 
 namespace {
 
+// Bounds on the lanes drawn if the user names none: a trace of 4096 ranks stays small.
 constexpr std::size_t most_ranks = 4, most_servers = 8;
 
-// The first of each lane's ranks; of too many, evenly spaced ones.
+// The first rank of each lane; if there are more than `most`, evenly spaced ones.
 std::vector<int> representatives(std::span<const int> lane_of_rank, std::size_t most) {
   std::set<int> lanes;
   std::vector<int> first;
@@ -32,6 +34,8 @@ std::vector<int> representatives(std::span<const int> lane_of_rank, std::size_t 
 Timeline::Timeline(const Job& job, TimelineOptions options)
     : job_(job), options_(std::move(options)) {}
 
+// Selects the ranks of a group. Servers are always selected automatically, because `options_.ranks`
+// counts workers. Creating the lane here makes watches() accept it.
 void Timeline::on_ranks(std::string_view name, std::span<const int> lane_of_rank) {
   Group& seen = group(name);
   seen.lane_of_rank.assign(lane_of_rank.begin(), lane_of_rank.end());
@@ -106,14 +110,14 @@ void Timeline::on_transfer(const Transfer& transfer) {
   entry.end = transfer.end;
   entry.number = transfer.number;
   entry.after = transfer.after;
-  // Reported to every lane that takes part, but counted on the links once.
+  // A transfer is reported to every lane that takes part, but loads its links once.
   if (!loaded_.insert(transfer.number).second) return;
   for (const LinkUse& use : transfer.uses) {
     loads_.push_back({use.link, transfer.start, transfer.end, use.bytes});
   }
 }
 
-// Adjoining waits for one cause are one wait.
+// Adjoining waits for one cause are merged into one entry.
 void Timeline::on_wait(const Wait& wait) {
   Lane& lane = lane_of(wait.stream);
   if (!lane.entries.empty()) {

@@ -1,5 +1,10 @@
-// A timeline's slices, arrows and counters. Names, categories and arguments are Kineto's if it has
-// such a slice (compare a trace of torch.profiler), and `wait` otherwise.
+// Draws a timeline as slices, arrows and counters of Kineto's Chrome trace. Names, categories and
+// arguments are Kineto's if a recorded trace has such a slice, and `wait` otherwise; compare a
+// trace of torch.profiler. Kineto ties an operator to its kernel by the arguments `External id` and
+// `correlation`, which HolisticTraceAnalysis and import-trace follow.
+//
+//   host     |aten::conv2d| launch                 arrow "ac2g": launch to kernel
+//   stream 7       \->|conv1     |                 kernel, named after the layer
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,24 +21,25 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view host_stream = "host", compute_stream = "compute";
-// Tracks of a process; other streams follow in the order of their first use. PyTorch's default
-// stream is number 7.
+// Track numbers in a process; other streams follow in the order of their first use. PyTorch's
+// default stream is number 7.
 constexpr int host_track = 1, idle_track = 6, compute_track = 7, first_other_track = 20;
 
-// Moments that belong to a slice lie so far before its end. An operator launches its kernels at
-// this offset: the model only knows its end.
+// Offset that keeps the ends of arrows inside their slices, in seconds. An operator launches its
+// kernels so long before its end at the latest: the model only knows the end.
 constexpr double inside = 1e-9;
 
-// Numbers that one timeline of a file may take.
+// Ranges of numbers for each timeline of a file.
 constexpr int processes_of_a_timeline = 10'000;
 constexpr std::int64_t arrows_of_a_timeline = 100'000'000;
 
+// A half-open interval of time; infinite by default.
 struct Window {
   double start = -never, end = never;
   bool has(double time) const { return time >= start && time < end; }
 };
 
-// As JSON members, joined.
+// Builds the `args` of an event: JSON members, joined by commas.
 class Arguments {
  public:
   template <class Value>
@@ -50,17 +56,18 @@ class Arguments {
 
 }  // namespace
 
-// One lane, as the rank that it is shown as.
+// Draws one lane, as the process of the rank that the lane is recorded for.
 class Timeline::Drawing {
  public:
-  // Where arrows of other processes may begin.
+  // A slice of some process at which arrows to other processes may begin.
   struct Origin {
     const Entry* entry = nullptr;
     TracePlace place;
   };
   using Origins = std::unordered_map<Number, Origin>;
 
-  // `on_gpu`: its streams belong to a GPU.
+  // `on_gpu`: the lane's streams belong to a GPU. Adds the lane's numbered entries to `origins`, so
+  // all drawings must be constructed before the first is drawn.
   Drawing(const Timeline& timeline, const Lane& lane, int process, bool on_gpu, bool is_server,
           Origins& origins)
       : timeline_(timeline),
@@ -69,6 +76,7 @@ class Timeline::Drawing {
         on_gpu_(on_gpu),
         is_server_(is_server),
         origins_(origins) {
+    // The leader is the stream that finishes a step first: the host if the job has one.
     if (lane.steps.count(host_stream) > 0) leader_ = host_stream;
     device_window_ = window(compute_stream);
     host_window_ = window(leader_);
@@ -81,12 +89,14 @@ class Timeline::Drawing {
         by_number_[entry.number].push_back(&entry);
         if (!is_host(entry)) origins_[entry.number] = {&entry, place(entry)};
       }
+      // Device work, by the number of the host work that launched it.
       if (entry.after > 0 && !is_host(entry) && entry.kind != Entry::Kind::wait) {
         launched_[entry.after] = &entry;
       }
     }
   }
 
+  // Appends all events of the lane. `arrows` is the number of the last arrow of this timeline.
   void draw(std::int64_t& arrows, TraceEvents& out) {
     arrows_ = &arrows;
     out_ = &out;
@@ -111,7 +121,7 @@ class Timeline::Drawing {
   }
   bool is_host(const Entry& entry) const { return stream_of(entry) == host_stream; }
 
-  // From the beginning of the first shown step to the end of the last.
+  // From the beginning of the first recorded step to the end of the last, on this stream.
   Window window(std::string_view stream) const {
     const auto found = lane_.steps.find(stream);
     if (found == lane_.steps.end()) return {};
@@ -123,21 +133,26 @@ class Timeline::Drawing {
     }
     return result;
   }
+  // Whether the entry begins in the recorded steps; the host runs ahead of the device, so each has
+  // a window of its own.
   bool shown(const Entry& entry) const {
     return (is_host(entry) ? host_window_ : device_window_).has(entry.start);
   }
 
+  // The process and track of a stream.
   TracePlace place(std::string_view stream) const {
     if (stream == host_stream) return {process_, host_track};
     if (stream == compute_stream) return {process_, compute_track};
     const auto at = std::find(lane_.streams.begin(), lane_.streams.end(), stream);
     return {process_, first_other_track + static_cast<int>(at - lane_.streams.begin())};
   }
+  // Waits of the device have a track of their own, because Kineto shows idle streams as gaps.
   TracePlace place(const Entry& entry) const {
     const bool idle = entry.kind == Entry::Kind::wait && !is_host(entry);
     return idle ? TracePlace{process_, idle_track} : place(stream_of(entry));
   }
 
+  // Names the tracks as PyTorch numbers them, with the simulator's name of the stream.
   void name_tracks() {
     for (const std::string_view stream : lane_.streams) {
       const TracePlace where = place(stream);
@@ -148,6 +163,7 @@ class Timeline::Drawing {
     out_->track({process_, idle_track}, "compute stands still");
   }
 
+  // The annotations `ProfilerStep#N`, by which viewers and import-trace find steps.
   void steps() {
     const auto found = lane_.steps.find(leader_);
     if (found == lane_.steps.end()) return;
@@ -159,7 +175,8 @@ class Timeline::Drawing {
     }
   }
 
-  // The moments as a step with all its micro-batches has them.
+  // The moments of a step with all its micro-batches. The log holds the first micro-batch, a middle
+  // one that stands for all middle ones, and the last; this function repeats the middle one.
   std::vector<const MemoryMoment*> moments_of_step() const {
     const auto& kept = timeline_.memory_.moments;
     int last = 0;
@@ -175,16 +192,19 @@ class Timeline::Drawing {
     return result;
   }
 
+  // The part of a step in which a memory moment lies; all but forward and update are backward.
   static Phase phase_of(MemoryPhase phase) {
     if (phase == MemoryPhase::optimizer) return Phase::optimizer;
     return phase == MemoryPhase::forward ? Phase::forward : Phase::backward;
   }
 
-  // Each moment lies where its layer's work does, in order; one without work where the last ended.
+  // Counters of allocated bytes, in total and by kind. Each moment lies where its layer's work
+  // does, in order; a moment without work lies where the last one ended.
   void memory() {
     const auto moments = moments_of_step();
     const auto steps = lane_.steps.find(leader_);
     if (moments.empty() || steps == lane_.steps.end()) return;
+    // The leader's work by phase and layer; all work of the update under one key.
     std::map<std::pair<Phase, std::string_view>, std::vector<const Entry*>> work;
     for (const Entry& entry : lane_.entries) {
       if (entry.kind != Entry::Kind::work || stream_of(entry) != leader_) continue;
@@ -193,6 +213,7 @@ class Timeline::Drawing {
     }
     MemoryAccount shown{};
     shown.fill(-1);
+    // A counter event only where the account changes.
     const auto show = [&](double time, const MemoryAccount& account) {
       if (account == shown) return;
       shown = account;
@@ -216,6 +237,8 @@ class Timeline::Drawing {
                       : std::string_view()});
         double begin = time, end = time;
         if (found != work.end() && (of_layer || moment->phase == MemoryPhase::optimizer)) {
+          // The first work of this layer and phase that has not been passed yet: the next
+          // micro-batch.
           for (const Entry* entry : found->second) {
             if (entry->start < time || entry->end > step.end) continue;
             begin = entry->start;
@@ -237,6 +260,8 @@ class Timeline::Drawing {
     if (entry.end > entry.start) {
       Arguments arguments;
       if (entry.number > 0) arguments.add("External id", static_cast<double>(entry.number));
+      // Work of a layer is an operator (forward) or an autograd node (backward); both carry the
+      // layer's name as `Module`, and a sequence number that pairs them as in PyTorch.
       if (layer != layer_of_.end()) {
         const Layer& shape = timeline_.job_.step->layers[layer->second];
         arguments.add("Module", entry.name)
@@ -256,7 +281,8 @@ class Timeline::Drawing {
     }
     const auto kernel = launched_.find(entry.number);
     if (entry.number == 0 || kernel == launched_.end() || !on_gpu_) return;
-    // Inside the operator; the first kernel may begin while the host still issues others.
+    // The launch lies inside the operator. The first kernel may begin while the host still issues
+    // others of the same layer.
     const double launch =
         std::max(entry.start, std::min(entry.end, kernel->second->start) - inside);
     const double number = static_cast<double>(entry.number);
@@ -265,18 +291,21 @@ class Timeline::Drawing {
     out_->arrow("ac2g", ++*arrows_, where, launch, place(*kernel->second), kernel->second->start);
   }
 
+  // The annotation of host work that belongs to no layer: PyTorch calls collectives
+  // "nccl:all_reduce".
   std::string host_name(const Entry& entry) const {
     return is_collective(entry.name) ? "nccl:" + std::string(entry.name)
            : entry.name.empty()      ? "host"
                                      : std::string(entry.name);
   }
 
-  // Work or a transfer on a stream.
+  // Work or a transfer on a stream of the device, or a message.
   void run(const Entry& entry) {
     const std::string_view stream = stream_of(entry);
     const TracePlace where = place(entry);
     Arguments arguments;
     const bool kernel = on_gpu_ && is_on_device(stream);
+    // Kineto gives these arguments to kernels.
     if (kernel) {
       arguments.add("device", 0.0).add("context", 1.0).add("stream", double(where.track));
       if (entry.after > 0) {
@@ -296,6 +325,7 @@ class Timeline::Drawing {
                                       : is_message(entry)        ? "message"
                                                                  : "cpu_op";
     out_->slice(where, category, name, entry.start, entry.end, arguments.text());
+    // The launch already has its own arrow.
     if (!launched_by_host(entry)) arrow_from(entry.after, entry, "follows");
   }
 
@@ -303,6 +333,7 @@ class Timeline::Drawing {
     const auto found = by_number_.find(entry.after);
     return found != by_number_.end() && is_host(*found->second.front());
   }
+  // A transfer that is no collective: a push, a pull, a copy.
   bool is_message(const Entry& entry) const {
     return entry.kind == Entry::Kind::transfer && !is_collective(entry.name);
   }
@@ -315,7 +346,8 @@ class Timeline::Drawing {
     return entry.name.empty() ? "work" : std::string(entry.name);
   }
 
-  // Why a stream stands still.
+  // A wait of the host is the CUDA call that blocks it; a wait of a stream is a slice that names
+  // its cause.
   void wait(const Entry& entry) {
     const TracePlace where = place(entry);
     if (is_host(entry)) {
@@ -327,7 +359,8 @@ class Timeline::Drawing {
     arrow_from(entry.after, entry, "ends");
   }
 
-  // From the slice with the number to `to`.
+  // Arrows from the slices with this number to `to`: slices of this lane, or one of another
+  // process.
   void arrow_from(Number number, const Entry& to, std::string_view category) {
     if (number == 0) return;
     if (const auto here = by_number_.find(number); here != by_number_.end()) {
@@ -339,7 +372,8 @@ class Timeline::Drawing {
     }
   }
 
-  // Where they meet: a wait lasts while the other still runs.
+  // One arrow. A wait begins while the awaited work still runs, so the arrow arrives when both have
+  // begun; no arrow is drawn if they never meet.
   void arrow(const Origin& from, const Entry& to, std::string_view category) {
     const double arrives = std::max(from.entry->start, to.start);
     if (arrives >= to.end) return;
@@ -355,10 +389,13 @@ class Timeline::Drawing {
   Origins& origins_;
   std::int64_t* arrows_ = nullptr;
   TraceEvents* out_ = nullptr;
-  std::string_view leader_ = compute_stream;  // that is first through with a step
+  // The stream that finishes a step first: the host, or on a CPU the compute stream.
+  std::string_view leader_ = compute_stream;
   Window device_window_, host_window_;
   std::unordered_map<std::string_view, std::size_t> layer_of_;
+  // Entries by their number, which several entries may share.
   std::unordered_map<Number, std::vector<const Entry*>> by_number_;
+  // Device work by the number of its launch.
   std::unordered_map<Number, const Entry*> launched_;
 };
 
@@ -379,6 +416,7 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
       out.process(++process,
                   fmt::format("{}{}{} {}", title, stage, servers ? "server" : "rank", shown));
       drawings.emplace_back(*this, lane, process, gpus && !servers, servers, origins);
+      // The time range of all recorded steps, for the counters of the links.
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {
           if (!options_.show(step.index)) continue;
@@ -393,7 +431,8 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
   return out.text();
 }
 
-// The bytes/s that each link carries: each transfer's bytes, spread over its time.
+// The bytes per second that each link carries: each transfer's bytes are spread evenly over its
+// time. Sums changes of the rate at each time; `rate` is the running total.
 void Timeline::draw_links(const std::string& title, int process, double begin, double end,
                           TraceEvents& out) const {
   std::map<LinkId, std::map<double, double>> changes;
@@ -410,7 +449,8 @@ void Timeline::draw_links(const std::string& title, int process, double begin, d
     double rate = 0;
     for (const auto& [time, change] : moments) {
       rate += change;
-      if (std::abs(rate) < 1) rate = 0;  // a rounding's rest
+      // Less than a byte per second is the rounding of the sums.
+      if (std::abs(rate) < 1) rate = 0;
       out.counter(process, name == links_.end() ? "link" : name->second, time,
                   argument("GB/s", rate * 1e-9));
     }

@@ -1,5 +1,7 @@
-// Kernels of NCCL: ncclDevKernel_AllReduce_..., before 2.19
-// ncclKernel_AllReduce_...; algorithm and type are left out.
+// Maps the simulator's names to PyTorch's. Sources: ATen's native_functions.yaml for operators,
+// autograd's `evaluate_function` annotation for nodes of backward, and NCCL's kernels
+// ncclDevKernel_AllReduce_... (ncclKernel_AllReduce_... before 2.19), whose algorithm and type are
+// left out here.
 #include "timeline/traced_names.hpp"
 
 #include <algorithm>
@@ -13,7 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Where the operator is not called like the kind.
+// Kinds of layers whose operator has a different name; every other operator is called like its
+// kind.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> operators{{
     {"conv", "conv2d"},
     {"max_pool", "max_pool2d"},
@@ -37,7 +40,7 @@ std::string_view plain_operator(std::string_view kind) {
   return kind;
 }
 
-// "all_reduce" -> "AllReduce"
+// Words in PyTorch's and NCCL's camel case: "all_reduce" -> "AllReduce".
 std::string joined(std::string_view words) {
   std::string result;
   bool begins = true;
@@ -66,10 +69,12 @@ std::string optimizer_name(const OptimizerSpec& optimizer) {
 }
 
 std::string optimizer_operator(const OptimizerSpec& optimizer) {
-  if (optimizer.name == OptimizerKind::muon) return "aten::lerp_";  // its first
+  // Muon is no single operator; its update begins with the momentum's lerp_.
+  if (optimizer.name == OptimizerKind::muon) return "aten::lerp_";
   if (optimizer.implementation == OptimizerImplementation::fused) {
     return "aten::_fused_" + enum_name(optimizer.name) + "_";
   }
+  // The update's first operator: mul_ decays a momentum, add_ applies the gradient of plain SGD.
   const bool multiplies = optimizer.name != OptimizerKind::sgd || optimizer.momentum > 0;
   const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
   return std::string("aten::") + (foreach ? "_foreach_" : "") + (multiplies ? "mul_" : "add_");
@@ -84,6 +89,8 @@ std::string collective_name(std::string_view operation, bool kernel) {
   return kernel ? "ncclDevKernel_" + joined(operation) : "gloo:" + std::string(operation);
 }
 
+// Streams are named by the strategies: threads of the host, and routes of messages to and from
+// parameter servers, are not on the device.
 bool is_on_device(std::string_view stream) {
   constexpr std::array<std::string_view, 3> threads{"host", "loader", "host optimizer"};
   constexpr std::array<std::string_view, 3> ways{"push to ", "pull from ", "out of buffers"};
@@ -97,6 +104,7 @@ std::string_view phase_name(Phase phase) {
   return names[static_cast<std::size_t>(phase)];
 }
 
+// In the order of WaitCause.
 std::string_view cause_name(WaitCause cause) {
   constexpr std::array<std::string_view, 7> names{"exposed communication",
                                                   "data loading",

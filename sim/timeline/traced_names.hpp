@@ -1,4 +1,6 @@
-// The names that PyTorch and its profiler give to the simulator's operations. Used to write traces.
+// The names that PyTorch and its profiler give to the simulator's operations, and classes of stream
+// names. Used by the renderings of a timeline, so that viewers and import-trace treat a simulated
+// trace like a recorded one.
 #pragma once
 
 #include <string>
@@ -9,23 +11,26 @@
 
 namespace lockstep {
 
-// The operator that a layer of this kind (of the model file) calls, "aten::conv2d", and the node of
-// its backward.
+// The operator that a layer of this kind (a `kind` of the model file) calls, e.g. "aten::conv2d",
+// and the autograd node of its backward, e.g. "autograd::engine::evaluate_function:
+// Conv2dBackward0".
 std::string operator_name(std::string_view kind);
 std::string node_name(std::string_view kind);
 
-// "Optimizer.step#SGD.step", and the operators that it calls.
+// The profiler's annotation around an update, e.g. "Optimizer.step#SGD.step", and the first
+// operator that the update calls, e.g. "aten::_foreach_mul_".
 std::string optimizer_name(const OptimizerSpec& optimizer);
 std::string optimizer_operator(const OptimizerSpec& optimizer);
 
-// Operations are those of EnumNames<Collective>.
+// Whether an operation is a name of EnumNames<Collective>, e.g. "all_reduce".
 bool is_collective(std::string_view operation);
+// The name of a collective's slice: NCCL's kernel if `kernel`, else Gloo's annotation.
 std::string collective_name(std::string_view operation, bool kernel);
 
 // Whether work on the stream keeps a GPU busy. False for threads of the host, and for messages.
 bool is_on_device(std::string_view stream);
 
-// The name of the part of a step (docs/numbers.md).
+// The names of the parts of a step, as in docs/numbers.md.
 std::string_view phase_name(Phase phase);
 std::string_view cause_name(WaitCause cause);
 

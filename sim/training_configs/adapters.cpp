@@ -1,4 +1,11 @@
-// Low-rank adapters over a frozen base, as peft and bitsandbytes have them.
+// Low-rank adapters (LoRA, QLoRA) over a frozen base, as peft and bitsandbytes have them. Keys of
+// all programs become the scenario's `adapters` and `frozen` (docs/adapters.md).
+//
+//   r, lora_r, lora_rank         -> adapters.rank
+//   target_modules, lora_target  -> adapters.targets
+//   modules_to_save              -> adapters.whole
+//   load_in_4bit, load_in_8bit   -> frozen.quantization: nf4, int8
+//   double_quantization          -> frozen.nested
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +32,7 @@ class AdapterStatement {
     }
     if (refuses()) return;
     program_ = facts_.word("program", "");
+    // LoraConfig's default `r`.
     facts_.set_default("lora.rank", "8", "peft");
     run_.derive("adapters.rank", *facts_.text("lora.rank"), "lora.rank");
     targets();
@@ -36,6 +44,7 @@ class AdapterStatement {
   }
 
  private:
+  // The fact that shows that adapters are trained; errors point to its key.
   void find_source() {
     for (const char* fact : {"lora.rank", "trainer.peft", "tuner", "lora.targets"}) {
       if (source_ == nullptr && facts_.has(fact)) source_ = fact;
@@ -47,6 +56,7 @@ class AdapterStatement {
     facts_.replace(std::string("refused.") + fact, {reason, source.where, source.key});
   }
 
+  // The strategies that are modeled with adapters: DDP, ZeRO 1 and 2, and FSDP2 without offload.
   bool strategy_fits() {
     const std::string strategy = facts_.word("strategy", "ddp");
     const bool offloads = facts_.flag("fsdp.cpu_offload") || facts_.has("fsdp.offload.optimizer") ||
@@ -55,6 +65,7 @@ class AdapterStatement {
     return strategy == "ddp" || strategy == "zero";
   }
 
+  // Refuses methods and bases that a scenario cannot say. True if it did.
   bool refuses() {
     const std::string tuner = facts_.word("tuner", "lora");
     if (tuner == "freeze") {
@@ -81,6 +92,8 @@ class AdapterStatement {
     return "[" + text + "]";
   }
 
+  // The layers with adapters, by the names of the model's layers; `all-linear` is every linear
+  // layer of the blocks.
   void targets() {
     std::string names = facts_.word("lora.targets", "");
     if (names == "true" || names == "all" || contains(names, "all-linear") ||
@@ -88,12 +101,14 @@ class AdapterStatement {
       return run_.derive("adapters.targets", "all", "lora.targets");
     if (!names.empty() && names != "false")
       return run_.derive("adapters.targets", list_of(*facts_.text("lora.targets")), "lora.targets");
+    // peft's default depends on the model: query and value of Llama-like ones.
     const bool all = program_ == "llama-factory";
     facts_.set_default("adapters.targets", all ? "all" : "[q_proj, v_proj]",
                        all ? "LLaMA-Factory" : "peft, of Llama and its kin");
   }
 
   // How the frozen weights are kept. Trained ones are fp32 where the step runs under autocast.
+  // Axolotl and LLaMA-Factory load the base in half precision; elsewhere the file says it.
   void base() {
     const std::string mixed = facts_.word("mixed", "no");
     const bool half = contains(facts_.word("weights", ""), "float16") ||
@@ -108,6 +123,7 @@ class AdapterStatement {
       return refuse("quantized.bits", "this quantisation is not modelled");
     const bool narrow = contains(bits, "4");
     run_.derive("frozen.quantization", narrow ? "nf4" : "int8", "quantized.bits");
+    // Both programs quantize the quantization constants, too (bnb_4bit_use_double_quant).
     const bool by_default = program_ == "llama-factory" || program_ == "axolotl";
     if (narrow && (facts_.flag("quantized.nested", by_default) || contains(bits, "-dq")))
       run_.derive("frozen.nested", "true",

@@ -1,4 +1,9 @@
-// LLM Foundry and Composer: its precisions, durations, and models.
+// LLM Foundry and Composer (composer/trainer/trainer.py): precisions, durations, and models.
+//
+//   max_duration: 4800ba -> steps   286720000sp -> samples   3e12tok -> tokens   1ep: left out
+//   precision: amp_bf16, amp_fp16, amp_fp8, fp32 -> precision, low_precision
+//   fsdp_config.mixed_precision: PURE, DEFAULT -> bytes of a gradient element on the wire
+//   model: {name: mpt_causal_lm, d_model, n_heads, n_layers} -> models/mpt with these sizes
 #include <fmt/format.h>
 
 #include "training_configs/interpretation.hpp"
@@ -6,7 +11,8 @@
 namespace lockstep {
 namespace {
 
-// "4800ba", "1ep", "286720000sp", "3e12tok"; a bare number counts epochs.
+// composer.core.Time: "4800ba" (batches), "1ep", "286720000sp", "3e12tok"; a bare number counts
+// epochs. Epochs need the size of the data, which is in no file.
 void read_duration(Interpreted& run) {
   Facts& facts = run.facts;
   const auto text = facts.text("composer.duration");
@@ -22,6 +28,8 @@ void read_duration(Interpreted& run) {
                   *text));
 }
 
+// `precision`, and under FSDP the type in which gradients are reduced. Composer's default on GPUs
+// is amp_fp16.
 void set_precision(Interpreted& run, bool sharded) {
   Facts& facts = run.facts;
   if (!facts.has("composer.precision"))
@@ -46,6 +54,7 @@ void set_precision(Interpreted& run, bool sharded) {
   facts.replace("fsdp.autocast", {"true", {}, ""});
 }
 
+// MPT by its sizes (LLM Foundry's `mpt_causal_lm`); all other models by their name.
 void set_model(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string kind = facts.word("composer.kind", "");
@@ -56,9 +65,11 @@ void set_model(Interpreted& run) {
   if (kind.starts_with("mpt")) {
     facts.replace("model.base", {"mpt", {}, "model.name"});
     const auto hidden = facts.count("model.hidden");
+    // The MLP is expansion_ratio times as wide as the model; 4 is the default of models/mpt, too.
     const auto ratio = facts.count("composer.expansion").value_or(4);
     if (hidden && ratio != 4)
       run.derive("model.mlp", std::to_string(*hidden * ratio), "composer.expansion");
+    // ALiBi replaces the learned positions.
     if (facts.flag("composer.alibi")) {
       run.derive("model.alibi", "1", "composer.alibi");
       run.derive("model.positions", "0", "composer.alibi");
@@ -67,6 +78,7 @@ void set_model(Interpreted& run) {
   }
   if (kind.find("diffusion") != std::string::npos)
     return refuse("a diffusion model is not modelled");
+  // Image models have no sequence length to ask for.
   if (kind.starts_with("resnet") || kind.starts_with("vit"))
     facts.replace("no_sequence", {"true", {}, ""});
   if (kind.find("bert") != std::string::npos && !facts.has("model"))
@@ -87,11 +99,14 @@ void interpret_composer(Interpreted& run) {
     run.derive("attention", *facts.text("composer.attention"), "composer.attention");
   if (facts.flag("composer.checkpointing"))
     run.derive("checkpointing", "true", "composer.checkpointing");
+  // Files that state a momentum alone are Composer's image benchmarks, which train by SGD.
   if (!facts.has("optimizer") && facts.has("momentum"))
     facts.set_default("optimizer", "sgd", "Composer's benchmark");
   facts.replace("kind", {sharded ? "fsdp" : facts.has("zero.level") ? "deepspeed" : "ddp", {}, ""});
 }
 
+// A file of MCLI has the training's config below `parameters`; the keys beside it (compute, name)
+// are kept unless the parameters have the same key.
 Node composer_tree(const Node& root, Facts&) {
   const auto parameters = root.find("parameters");
   if (!parameters || parameters->kind() != Node::Kind::map) return resolved(root);

@@ -1,4 +1,13 @@
-// DeepSpeed's engine: which strategy a stage is, buckets of elements as bytes, precisions.
+// DeepSpeed's engine (runtime/config.py, runtime/zero/config.py, runtime/engine.py): the strategy
+// of a stage, buckets of elements as bytes, precisions.
+//
+//   zero_optimization.stage 0            -> ddp without overlap
+//   zero_optimization.stage 1, 2         -> zero: {stage: 1 or 2}
+//   zero_optimization.stage 3            -> fsdp: {version: 2}; mics_shard_size -> hybrid_shard
+//   reduce_bucket_size (elements, 5e8)   -> bucket_size = elements x 2 B (fp16, bf16) or 4 B
+//   offload_optimizer.device cpu, nvme   -> offload.optimizer host, nvme
+//   zero_quantized_weights, zero_quantized_gradients, zero_hpz_partition_size -> fsdp.zeropp.*
+//   fp16.enabled -> pure-fp16            bf16.enabled -> master-bf16
 #include <fmt/format.h>
 
 #include "training_configs/interpretation.hpp"
@@ -13,12 +22,14 @@ void Interpreted::derive(const std::string& name, const std::string& value,
 
 namespace {
 
+// The 16-bit mode, and the fact that states it.
 struct HalfPrecision {
   bool fp16 = false, bf16 = false;
   std::string from;
 };
 
-// DeepSpeed's own switches, else the Trainer's or accelerate's.
+// DeepSpeed's own switches, else the Trainer's or accelerate's. Throws ConfigError if they
+// contradict each other, as the Trainer does.
 HalfPrecision half_precision(Facts& facts) {
   HalfPrecision half;
   half.fp16 = facts.flag("deepspeed.fp16");
@@ -41,7 +52,9 @@ HalfPrecision half_precision(Facts& facts) {
   return half;
 }
 
-// fp16 and bf16 have fp32 master weights by default; autocast keeps fp32 weights.
+// fp16 and bf16 have fp32 master weights by default; torch_autocast keeps fp32 weights. With
+// bf16_master_weights_and_grads the masters are bf16; data_types.grad_accum_dtype: fp32 makes the
+// gradients fp32.
 void set_precision(Interpreted& run, const HalfPrecision& half) {
   Facts& facts = run.facts;
   const bool narrow =
@@ -60,6 +73,7 @@ void set_precision(Interpreted& run, const HalfPrecision& half) {
           "bf16 master weights are priced as the weights themselves: 2 bytes for each "
           "parameter are missing");
   } else if (facts.flag("deepspeed.autocast")) {
+    // "bfloat16" contains "float16".
     const std::string type = facts.word("deepspeed.autocast_type", "bfloat16");
     run.derive(
         "precision",
@@ -83,7 +97,8 @@ std::string tier(const std::string& device) {
 }
 
 // Offload of stages 1 to 3. Below stage 3 the parameters stay on the device, even if the file
-// offloads them.
+// offloads them. DeepSpeed's CPU Adam updates in one pass over memory; `torch_adam` takes PyTorch's
+// optimizer, with one pass for each operation.
 void set_offload(Interpreted& run, const std::string& strategy, int level) {
   Facts& facts = run.facts;
   const std::string optimizer = facts.word("offload.optimizer", "none");
@@ -101,11 +116,15 @@ void set_offload(Interpreted& run, const std::string& strategy, int level) {
   const std::string parameters = facts.word("offload.parameters", "none");
   if (parameters == "none") return;
   run.derive("fsdp.offload.parameters", tier(parameters), "offload.parameters");
+  // sub_group_size matters only where the optimizer's state is offloaded. 1000 parameters are the
+  // least that a scenario allows.
   const bool sub_groups = facts.has("deepspeed.sub_group") && optimizer != "none";
   if (sub_groups && facts.number("deepspeed.sub_group").value_or(0) >= 1e3)
     run.derive("fsdp.offload.sub_group", *facts.text("deepspeed.sub_group"), "deepspeed.sub_group");
 }
 
+// Stage 3 as FSDP2. MiCS (mics_shard_size) shards over a part of the ranks, which is hybrid
+// sharding; hpZ (zero_hpz_partition_size) keeps secondary shards within a node.
 void set_stage_3(Interpreted& run) {
   Facts& facts = run.facts;
   run.derive("strategy", "fsdp", "zero.level");
@@ -128,9 +147,11 @@ void set_stage_3(Interpreted& run) {
 
 }  // namespace
 
-// Without a section for ZeRO the stage is 0 (runtime/zero/config.py).
+// Without a section for ZeRO the stage is 0 (runtime/zero/config.py). reduce_bucket_size is 5e8
+// elements unless stated. communication_data_type sets the bytes of an element on the wire.
 void interpret_deepspeed(Interpreted& run) {
   Facts& facts = run.facts;
+  // `zero_optimization: true` is the spelling of the first versions, and means stage 1.
   if (facts.has("deepspeed.old_stage") && !facts.has("zero.level"))
     run.derive("zero.level", *facts.text("deepspeed.old_stage"), "deepspeed.old_stage");
   const auto level = static_cast<int>(facts.count("zero.level").value_or(0));
@@ -142,8 +163,9 @@ void interpret_deepspeed(Interpreted& run) {
   if (wire == "fp32") element = 4;
   const double bucket = facts.number("deepspeed.reduce_bucket").value_or(5e8);
   if (level >= 3) return set_stage_3(run);
+  // DeepSpeed's own all-reduce runs after backward, bucket by bucket (runtime/engine.py,
+  // buffered_allreduce_fallback).
   if (level == 0) {
-    // Its own all-reduce after backward (runtime/engine.py, buffered_allreduce_fallback).
     run.derive("strategy", "ddp", "zero.level");
     run.derive("ddp.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
     run.derive("ddp.first_bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
@@ -156,6 +178,7 @@ void interpret_deepspeed(Interpreted& run) {
   run.derive("zero.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
   run.derive("zero.overlap", facts.flag("deepspeed.overlap") ? "true" : "false",
              "deepspeed.overlap");
+  // reduce_scatter: false reduces whole buckets to every rank.
   if (!facts.flag("deepspeed.reduce_scatter", true)) {
     run.derive("zero.reduction", "all-reduce", "deepspeed.reduce_scatter");
     run.derive("zero.partition", "elements", "deepspeed.reduce_scatter");

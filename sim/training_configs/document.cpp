@@ -1,5 +1,6 @@
-// JSON is checked by nlohmann-json and then read as YAML, of which it is a part except for tabs.
-// TOML is read by toml++.
+// Reads the files of training programs into trees with places. JSON is checked by nlohmann-json and
+// then read as YAML, of which it is a part except for tabs, so that every value has its line and
+// column. TOML is read by toml++, YAML by the tolerant reader of core/yaml.hpp.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -41,7 +42,7 @@ Location place_of_byte(const std::string& text, std::size_t byte, const std::str
 // Throws ConfigError at the first byte that cannot stand there.
 void must_be_json(const std::string& text, const std::string& path) {
   try {
-    // Values are thrown away as they come.
+    // The callback drops all values as they come, so no document is built.
     const nlohmann::json nothing = nlohmann::json::parse(
         text, [](int, nlohmann::json::parse_event_t, nlohmann::json&) { return false; });
     static_cast<void>(nothing);
@@ -66,7 +67,7 @@ std::string toml_text(const toml::node& value) {
   return stream.str();
 }
 
-// A value with all below it, keys in the order of the text.
+// A value with all below it, keys in the order of the text (toml++ sorts them by name).
 Node toml_tree(const toml::node& value, const std::string& path) {
   const Location where = place(value.source(), path);
   const Node here = Node::plain("", where);

@@ -1,4 +1,6 @@
-// The formats by name.
+// The table of emitted formats, and the checks that they share. A format either describes the whole
+// training (trainer, torchtitan, megatron) or leaves a part to the program that it starts; for
+// features of that part the file gets a note instead of an error.
 #include "training_configs/emitted_config.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +20,7 @@ void EmitPlan::refuse(const std::string& format, const std::string& what) const 
 
 void EmitPlan::must_be_data_parallel(const std::string& format) const {
   if (!ddp() && !fsdp() && !zero()) refuse(format, strategy_name(entry.options));
+  // An all-reduce of whole tensors with state split by tensor exists in no format.
   const ZeroOptions* options = zero();
   if (options != nullptr && options->reduction == GradientReduction::all_reduce &&
       options->partition != StatePartition::elements) {
@@ -32,6 +35,7 @@ void EmitPlan::must_be_eager(const std::string& format, Compile but, bool fused_
   if (options.fused_kernels && !fused_too) refuse(format, "fused_kernels");
   if (options.cuda_graphs) refuse(format, "cuda_graphs");
   const LowPrecisionRecipe recipe = options.low_precision.recipe;
+  // torchao's float8 works beside compiled blocks (torchtitan).
   const bool torchao =
       recipe == LowPrecisionRecipe::fp8_tensorwise || recipe == LowPrecisionRecipe::fp8_rowwise;
   if (options.low_precision.is_used() && !(but == Compile::blocks && torchao))
@@ -40,10 +44,12 @@ void EmitPlan::must_be_eager(const std::string& format, Compile but, bool fused_
 
 namespace {
 
+// A format: its name, its writer, and whether the file decides which parameters are trained and how
+// they are computed. If it does not, the program does.
 struct Emitter {
   const char* name;
   EmittedFile (*write)(EmitPlan& plan);
-  bool states_trained;  // the file decides which parameters are trained; otherwise the program does
+  bool states_trained;
 };
 constexpr std::array emitters{
     Emitter{"deepspeed", deepspeed_file, false}, Emitter{"accelerate", accelerate_file, false},

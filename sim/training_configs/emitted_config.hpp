@@ -1,4 +1,5 @@
-// Files that start a scenario's training: the inverse of imported_config.hpp. Used by `--emit`.
+// Files that start a scenario's training: the inverse of imported_config.hpp. Used by `export
+// --emit` and `recommend --emit`; docs/import-config.md ("Files out") lists the formats.
 #pragma once
 
 #include <string>
@@ -12,13 +13,17 @@ namespace lockstep {
 struct EmitQuestion {
   const Scenario* scenario = nullptr;
   const Point* point = nullptr;
-  double longest_seconds = 0;  // of the whole run, the upper end of its interval; 0 = not known
+  // Upper end of the whole run's interval, in seconds; 0 = not known.
+  double longest_seconds = 0;
 };
 
+// A file in the making; the caller writes it.
 struct EmittedFile {
-  std::string name;  // "ds_config.json"
+  // E.g. "ds_config.json".
+  std::string name;
   std::string text;
-  std::vector<std::string> notes;  // what the format cannot say
+  // Options that the format cannot express, and values that it leaves open.
+  std::vector<std::string> notes;
 };
 
 // Names of --emit, in the order of the docs.

@@ -1,5 +1,10 @@
 // Writes the files of the Hugging Face family: DeepSpeed's JSON, accelerate's YAML, Trainer's
-// arguments.
+// arguments. The files use the keys that deepspeed.cpp, accelerate.cpp and trainer.cpp read, so an
+// emitted file imports as the same scenario.
+//
+//   zero: {stage: 2, bucket_size: 1 GB} -> zero_optimization: {stage: 2, reduce_bucket_size: 5e8}
+//   fsdp: {version: 2}                  -> distributed_type: FSDP, fsdp_config: {fsdp_version: 2}
+//   precision: amp-bf16                 -> mixed_precision: bf16; torch_autocast of DeepSpeed
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,6 +63,7 @@ Json zero_json(EmitPlan& plan) {
   }
   const FsdpOptions& fsdp = *plan.fsdp();
   zero["stage"] = 3;
+  // MiCS shards over a group of ranks; a node's GPUs unless the scenario says another number.
   if (fsdp.sharding == Sharding::hybrid_shard)
     zero["mics_shard_size"] = fsdp.shard_group > 0 ? fsdp.shard_group : plan.per_node();
   else if (fsdp.sharding != Sharding::full_shard)
@@ -66,6 +72,7 @@ Json zero_json(EmitPlan& plan) {
   if (fsdp.zeropp.quantized_gradients) zero["zero_quantized_gradients"] = true;
   if (fsdp.zeropp.secondary_shards) zero["zero_hpz_partition_size"] = plan.per_node();
   OffloadOptions offload = fsdp.offload;
+  // FSDP's cpu_offload keeps parameters, gradients and optimizer on the host.
   if (fsdp.cpu_offload) offload.optimizer = offload.parameters = OffloadTier::host;
   offload_json(offload, zero);
   return zero;
@@ -85,6 +92,7 @@ EmittedFile deepspeed_file(EmitPlan& plan) {
       {"params", {{"lr", "auto"}, {"weight_decay", plan.scenario.optimizer.weight_decay}}}};
   plan.notes.emplace_back("lr is \"auto\": the Trainer's, or yours to fill in");
   config["zero_optimization"] = zero_json(plan);
+  // master-bf16 is DeepSpeed's plain bf16; see set_precision() in deepspeed.cpp for the inverse.
   switch (plan.precision()) {
     case Precision::amp_fp16:
     case Precision::pure_fp16:
@@ -131,7 +139,9 @@ bool by_size(const WrapOptions& wrap) {
          (wrap.policy == WrapPolicy::automatic && wrap.min_parameters > 0);
 }
 
-// Version 2 states resharding, version 1 a strategy and its prefetching.
+// accelerate's `fsdp_config`: version 2 states resharding after forward, version 1 a sharding
+// strategy and its prefetching. Hybrid sharding and other axes need `parallelism_config`, whose
+// degrees multiply to the number of GPUs.
 std::string fsdp_section(EmitPlan& plan, const FsdpOptions& fsdp) {
   std::string text = fmt::format("fsdp_config:\n  fsdp_version: {}\n", fsdp.version);
   const bool hybrid =
@@ -161,6 +171,7 @@ std::string fsdp_section(EmitPlan& plan, const FsdpOptions& fsdp) {
   text += fmt::format("  fsdp_offload_params: {}\n  fsdp_activation_checkpointing: {}\n",
                       fsdp.cpu_offload, plan.recomputes());
   if (!hybrid && !plan.has_mesh()) return text;
+  // Without pipelines and experts, a replica spans tensor x context GPUs.
   const std::int64_t replica = plan.parallel.tensor.size * plan.parallel.context.size;
   const std::int64_t ranks = plan.gpus() / std::max<std::int64_t>(1, replica);
   const std::int64_t shard = !hybrid                ? ranks
@@ -213,6 +224,8 @@ EmittedFile accelerate_file(EmitPlan& plan) {
   return {"accelerate.yaml", text, plan.notes};
 }
 
+// TrainingArguments of transformers, with TRL's max_length. `optim` has a word for each
+// implementation of AdamW.
 EmittedFile trainer_file(EmitPlan& plan) {
   std::string optimizer = enum_name(plan.scenario.optimizer.name);
   const bool adamw = plan.scenario.optimizer.name == OptimizerKind::adamw;

@@ -1,4 +1,7 @@
-// Writes torchtitan's TOML, Megatron-LM's launch script, and files for Slurm and SkyPilot.
+// Writes files that start a run by themselves: torchtitan's TOML (config/job_config.py),
+// Megatron-LM's launch script (megatron/training/arguments.py), and job files for Slurm and
+// SkyPilot. The inverse of torchtitan.cpp and megatron.cpp; job files take the upper end of the
+// run's interval as the limit.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +17,8 @@
 namespace lockstep {
 namespace {
 
-// torchtitan's name and flavor of a shipped model.
+// torchtitan's name and flavor of a shipped model. Refuses models with changed parameters, for
+// which torchtitan has no flavor.
 std::pair<std::string, std::string> titan_model(const EmitPlan& plan) {
   static const std::map<std::string, std::pair<std::string, std::string>> known{
       {"llama3-8b", {"llama3", "8B"}},         {"llama3-70b", {"llama3", "70B"}},
@@ -52,7 +56,8 @@ std::string titan_schedule(const EmitPlan& plan) {
 
 }  // namespace
 
-// Degrees of data parallelism are written out, so that the file states the number of GPUs.
+// Degrees of data parallelism are written out, so that the file states the number of GPUs:
+// replicate x shard x tensor x context x pipeline.
 EmittedFile torchtitan_file(EmitPlan& plan) {
   const FsdpOptions* fsdp = plan.fsdp();
   if (!fsdp && !plan.ddp()) plan.refuse("torchtitan", strategy_name(plan.entry.options));
@@ -67,9 +72,12 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
                              : hybrid
                                  ? (fsdp->shard_group > 0 ? fsdp->shard_group : plan.per_node())
                                  : ranks;
+  // fsdp_reshard_after_forward: never keeps gathered parameters until backward.
   const bool keeps = fsdp && (fsdp->sharding == Sharding::shard_grad_op ||
                               fsdp->sharding == Sharding::hybrid_shard_zero2);
   const bool staged = parallel.pipeline.stages > 1;
+  // local_batch_size counts the samples between two optimizer steps under a pipeline, else the
+  // samples of one micro-batch.
   const std::int64_t local =
       staged ? plan.point.micro_batch * plan.accumulation() : plan.point.micro_batch;
   const auto flag = [](bool value) { return value ? "true" : "false"; };
@@ -85,6 +93,7 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
       flag(fsdp && fsdp->cpu_offload));
   if (plan.scenario.dataset.steps > 0)
     text += fmt::format("steps = {}\n", static_cast<std::int64_t>(plan.scenario.dataset.steps));
+  // torchtitan's default is fp32 weights with bf16 computation, which is amp-bf16.
   if (!plan.is_autocast()) {
     text += fmt::format("dtype = \"{}\"\nmixed_precision_param = \"{}\"\n",
                         plan.is_bf16() ? "bfloat16" : "float32",
@@ -109,6 +118,7 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
   plan.must_be_eager("torchtitan", Compile::blocks, false);
   const StepOptions& step = plan.point.step_options;
   if (step.compile == Compile::blocks) text += "\n[compile]\nenable = true\n";
+  // model.converters belongs to the section [model], which is written already.
   if (step.low_precision.is_used()) {
     const bool rows = step.low_precision.recipe == LowPrecisionRecipe::fp8_rowwise;
     text.insert(text.find("\n\n[optimizer]"), "\nconverters = [\"float8\"]");
@@ -121,7 +131,7 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
 
 namespace {
 
-// Model parameters by name, defaults and overrides; later ones may use earlier ones.
+// Model parameters by name, from defaults and overrides; later ones may use earlier ones.
 std::map<std::string, std::int64_t> sizes_of(const EmitPlan& plan) {
   std::map<std::string, std::int64_t> sizes;
   Scope scope;
@@ -150,7 +160,8 @@ class Options {
   std::vector<std::string> list_;
 };
 
-// Sizes of the network; the sizes of a Llama-like one if it has grouped keys.
+// Sizes of the network. A model with grouped keys and values is Llama-like: SwiGLU, RMSNorm, rotary
+// positions, and biases of query, key and value at most. Any other model is a GPT.
 void add_model(const EmitPlan& plan, Options& options) {
   const std::map<std::string, std::int64_t> sizes = sizes_of(plan);
   const auto size = [&](const char* name, std::int64_t absent) {
@@ -179,6 +190,7 @@ void add_model(const EmitPlan& plan, Options& options) {
     options.add("hidden-dropout", 0.0);
     options.add("attention-dropout", 0.0);
   }
+  // Megatron ties embeddings unless told not to.
   options.flag("untie-embeddings-and-output-weights", size("tied", gated ? 0 : 1) == 0);
   if (sizes.contains("experts")) {
     options.add("num-experts", size("experts", 0));
@@ -225,6 +237,7 @@ void add_data_parallelism(const EmitPlan& plan, Options& options) {
 void add_arithmetic(const EmitPlan& plan, Options& options) {
   options.flag("bf16", plan.is_bf16());
   options.flag("fp16", plan.is_fp16());
+  // With --bf16 Megatron reduces gradients in fp32 unless told not to.
   options.flag("grad-reduce-in-bf16", plan.precision() == Precision::master_bf16);
   if (plan.recomputes()) {
     const bool attention = plan.recompute() == Recompute::attention;
@@ -273,6 +286,7 @@ std::string time_limit(double seconds) {
 
 }  // namespace
 
+// One task per node, which starts torchrun for the node's GPUs.
 EmittedFile sbatch_file(EmitPlan& plan) {
   std::string text = fmt::format(
       "#!/bin/bash\n#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH "
@@ -292,7 +306,8 @@ EmittedFile sbatch_file(EmitPlan& plan) {
 
 namespace {
 
-// As SkyPilot's catalogue calls it.
+// The device's name in SkyPilot's catalog, by the beginning of its name here; longer beginnings
+// precede shorter ones.
 std::string accelerator(const EmitPlan& plan) {
   constexpr std::array<std::pair<const char*, const char*>, 13> names{
       {{"h100", "H100"},

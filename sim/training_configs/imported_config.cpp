@@ -1,4 +1,7 @@
-// Finds the program of a config and the files that it refers to, and derives the scenario.
+// Finds the program of a config and the files that it refers to, and derives the scenario. A format
+// is told by keys that only its program has; docs/import-config.md lists them. Import::of() is the
+// table of contents of the room: read, follow references, apply answers, interpret, state the
+// scenario, refuse.
 #include "training_configs/imported_config.hpp"
 
 #include <fmt/format.h>
@@ -20,15 +23,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A readable format.
 struct Format {
-  const char* name;  // of --format
+  // The word of --format.
+  const char* name;
+  // The key table (keys/*.yaml).
   const char* const* keys;
+  // Null for DeepSpeed, whose interpreter runs after all others.
   void (*interpret)(Interpreted&);
-  Node (*prepare)(const Node&, Facts&);  // null = the tree as it stands
+  // Null = the tree is read as it stands.
+  Node (*prepare)(const Node&, Facts&);
+  // Whether the tree is of this format.
   bool (*is_it)(const Node& root);
 };
 
-// How many of the keys stand in the map.
+// Number of the keys that stand in the map.
 template <class... Keys>
 int found(const Node& root, Keys... keys) {
   return (static_cast<int>(root.find(keys).has_value()) + ...);
@@ -39,7 +48,8 @@ bool has_map(const Node& root, const char* key) {
   return node && node->kind() == Node::Kind::map;
 }
 
-// Its keys also occur in files of programs that build on it, beside keys of their own.
+// DeepSpeed's JSON. Files of programs that build on DeepSpeed have its keys, too, beside keys of
+// their own; such files are of the other program.
 bool is_deepspeed(const Node& root) {
   const bool others =
       found(root, "per_device_train_batch_size", "model_name_or_path", "trainer", "_target_") > 0;
@@ -48,9 +58,11 @@ bool is_deepspeed(const Node& root) {
   return !others &&
          found(root, "train_micro_batch_size_per_gpu", "zero_optimization", "train_batch_size") > 0;
 }
+// `Trainer.Config.to_dict()` of torchtitan from 2026 on.
 bool is_torchtitan_json(const Node& root) {
   return has_map(root, "model_spec");
 }
+// torchtitan's TOML: [training] with [job], [parallelism] or [metrics].
 bool is_torchtitan(const Node& root) {
   return has_map(root, "training") &&
          (has_map(root, "job") || has_map(root, "parallelism") || has_map(root, "metrics"));
@@ -58,13 +70,14 @@ bool is_torchtitan(const Node& root) {
 bool is_nanotron(const Node& root) {
   return has_map(root, "tokens") && has_map(root, "parallelism");
 }
-// A test recipe, or a script's options by their names.
+// A test recipe of Megatron-LM (MODEL_ARGS), or a script's options by their names.
 bool is_megatron(const Node& root) {
   return root.find("MODEL_ARGS") ||
          found(root, "micro_batch_size", "num_layers", "hidden_size", "seq_length",
                "tensor_model_parallel_size", "hybrid_layer_pattern") >= 3;
 }
-// MCLI has the same below `parameters`.
+// Composer and LLM Foundry; MCLI has the same keys below `parameters`. Axolotl and accelerate share
+// fsdp_config, and are told apart by keys of their own.
 bool is_composer(const Node& root) {
   const auto inner = root.find("parameters");
   if (inner && inner->kind() == Node::Kind::map && is_composer(*inner)) return true;
@@ -78,6 +91,7 @@ bool is_accelerate(const Node& root) {
 bool is_axolotl(const Node& root) {
   return root.find("base_model").has_value();
 }
+// `dist_config` and `init_config` are the layout of its version 1.
 bool is_llamafactory(const Node& root) {
   return found(root, "finetuning_type", "cutoff_len") > 0 ||
          (found(root, "dist_config", "init_config") > 0);
@@ -85,6 +99,7 @@ bool is_llamafactory(const Node& root) {
 bool is_litgpt(const Node& root) {
   return has_map(root, "train") && found(root, "checkpoint_dir", "model_name", "out_dir") > 0;
 }
+// The Trainer's keys are common words, so a file must have two of these keys.
 bool is_trainer(const Node& root) {
   return found(root, "model_name_or_path", "per_device_train_batch_size",
                "gradient_accumulation_steps", "fsdp", "fsdp_config", "learning_rate", "model",
@@ -113,7 +128,8 @@ const std::array formats{
     Format{"trainer", &trainer_keys, interpret_trainer, nullptr, is_trainer},
 };
 
-// Read once. LLaMA-Factory and Axolotl take the Trainer's keys where they have none of their own.
+// The table of a format, parsed once. LLaMA-Factory and Axolotl take the Trainer's keys where they
+// have none of their own.
 const KeyTable& table_of(const Format& format) {
   static std::map<std::string, KeyTable> tables;
   const auto [entry, fresh] = tables.try_emplace(format.name);
@@ -132,7 +148,7 @@ const KeyTable& table_of(const Format& format) {
   return entry->second;
 }
 
-// By the user's word, else by the keys. Throws ConfigError if neither identifies the format.
+// The format by the user's word, else by the keys. Throws ConfigError if neither identifies it.
 const Format& format_of(const Node& root, const std::string& path, const std::string& wanted) {
   std::vector<std::string> names;
   for (const Format& format : formats) {
@@ -146,6 +162,7 @@ const Format& format_of(const Node& root, const std::string& path, const std::st
                    fmt::format("--format says which: {}", fmt::join(names, ", ")));
 }
 
+// A launch script, by its ending or its first line.
 bool is_script(const std::string& path, const std::string& text) {
   for (const char* ending : {".sh", ".sbatch", ".slurm", ".bash"}) {
     if (path.ends_with(ending)) return true;
@@ -153,12 +170,14 @@ bool is_script(const std::string& path, const std::string& text) {
   return text.starts_with("#!") && text.substr(0, text.find('\n')).find("sh") != std::string::npos;
 }
 
+// One import. Facts of all files share one store, in which contradictions show.
 class Import {
  public:
   Import(const ConfigAnswers& answers) : answers_(answers), run_{facts_, config_.notes} {}
 
   ImportedConfig of(const std::vector<std::string>& files) {
     for (const std::string& file : files) read(file, "");
+    // At most four references are followed, so that files that point to each other end.
     for (std::size_t i = 0; i < 4 && follow(); ++i) {
     }
     apply_answers();
@@ -172,7 +191,8 @@ class Import {
   }
 
  private:
-  // A script becomes the options that it passes.
+  // Reads a file of a known or unknown format. A launch script becomes the map of the options that
+  // it passes.
   void read(const std::string& file, const std::string& format) {
     const std::string text = file_text(file, most_of_a_description);
     if (!is_script(file, text)) return document(config_document(text, file), file, format);
@@ -182,6 +202,8 @@ class Import {
     document({options_of(script, file), {}}, file, format);
   }
 
+  // States the keys of a tree. `wanted`: the format that a reference demands; "" = the user's word
+  // for the first file, else by the keys.
   void document(const ConfigDocument& document, const std::string& file,
                 const std::string& wanted) {
     const std::string asked = wanted.empty() && config_.files.empty() ? answers_.format : wanted;
@@ -196,7 +218,7 @@ class Import {
     used_.push_back(&format);
   }
 
-  // True if a file was followed.
+  // Follows one reference that a file states. True if there was one.
   bool follow() {
     for (const char* name : {"follow.deepspeed", "follow.fsdp"}) {
       if (!facts_.has(name)) continue;
@@ -209,8 +231,8 @@ class Import {
     return false;
   }
 
-  // accelerate reads its section for DeepSpeed in trainings of that kind only, and no keys beside a
-  // file.
+  // Whether a reference has no effect: accelerate reads its section for DeepSpeed in trainings of
+  // that kind only. Throws ConfigError if keys stand beside the reference, as accelerate does.
   bool is_idle(const Fact& fact) {
     if (!fact.key.starts_with("deepspeed_config.")) return false;
     if (facts_.word("accelerate.kind", "") != "deepspeed") return true;
@@ -243,9 +265,11 @@ class Import {
     return true;
   }
 
-  // A file that was named beside wins; a heredoc of the script stands in for one that is not there.
+  // Reads the referenced file. A file that the user named beside wins over the reference; a heredoc
+  // of the launch script stands in for a file that is not there.
   void follow(const Fact& fact, const std::string& format) {
     const auto given = [&](const Format* used) { return format == used->name; };
+    // The file was named beside.
     if (config_.files.size() > 1 && std::any_of(used_.begin(), used_.end(), given))
       return;  // named beside
     const std::string file = located(fact);
@@ -269,8 +293,9 @@ class Import {
                                  "name it beside this one"});
   }
 
-  // Below the config's folder, a folder above it inside the working directory, or the working
-  // directory.
+  // The path of a referenced file, relative to the working directory; "" if there is none. It must
+  // lie below the config's folder, a folder above that inside the working directory, or the working
+  // directory: an untrusted config must not reach other files.
   static std::string located(const Fact& fact) {
     std::error_code error;
     const fs::path wanted(fact.value);
@@ -306,7 +331,8 @@ class Import {
     answer("global", answers_.global, "--global");
   }
 
-  // "auto" for both halves: the question names the one to give.
+  // "auto" for both fp16 and bf16 of DeepSpeed leaves the precision open; the account's key becomes
+  // the question's.
   void leave_open() {
     for (const KeyAccount& account : config_.keys) {
       const bool half = account.fact == "deepspeed.bf16" || account.fact == "deepspeed.fp16";
@@ -315,7 +341,8 @@ class Import {
     }
   }
 
-  // Each program's rules in the order of the files, then the strategy, then the common rules.
+  // Each program's rules in the order of the files, then the strategy, then the rules that all
+  // programs share.
   void interpret() {
     leave_open();
     for (const Format* format : used_) {
@@ -341,7 +368,8 @@ class Import {
     interpret_precision(run_);
   }
 
-  // Reasons that interpreters found, at the keys that they are about.
+  // Puts the reasons that interpreters found (`refused.*`, `approximated.*`) into the accounts of
+  // the keys that they are about.
   void collect_reasons() {
     for (const auto& [prefix, fate] :
          {std::pair{"refused.", KeyFate::refused}, {"approximated.", KeyFate::approximated}}) {
@@ -363,13 +391,14 @@ class Import {
                        [&](const std::string& name) { return name == key || name == "all"; });
   }
 
-  // All refusals at once. Throws ConfigError.
+  // Throws ConfigError with all refused keys that the user does not leave out.
   void refuse_or_leave_out() {
     Diagnostics refused;
     std::set<std::string> told;
     for (const KeyAccount& account : config_.keys) {
       if (account.fate != KeyFate::refused || is_left_out(account.key)) continue;
-      if (!told.insert(account.key).second) continue;  // of a list's elements, the first
+      // A list's elements share a key: the first one is reported.
+      if (!told.insert(account.key).second) continue;
       refused.add({account.where, account.key, account.meaning,
                    fmt::format("--leave-out {} goes on without it", account.key)});
     }
@@ -380,8 +409,11 @@ class Import {
   Facts facts_;
   ImportedConfig config_;
   Interpreted run_;
+  // Formats of the files, in order.
   std::vector<const Format*> used_;
-  std::vector<std::string> read_;  // files that others point to
+  // Files that others point to.
+  std::vector<std::string> read_;
+  // Heredocs of the launch script, by line.
   std::map<std::string, std::string> documents_;
 };
 

@@ -1,4 +1,6 @@
-// OmegaConf's `${a.b}`: a value that stands at another place of the same file.
+// OmegaConf's `${a.b}`: a value that stands at another place of the same file (Hydra, LLM Foundry,
+// Lightning). Only values that are one interpolation as a whole are replaced; resolvers such as
+// `${env:X}` depend on the running program and stay.
 #include <optional>
 
 namespace lockstep {
@@ -19,7 +21,8 @@ class Resolution {
  public:
   explicit Resolution(const Node& root) : root_(root) {}
 
-  // Values may point to values that point on; a circle stays as it stands.
+  // The node with all its interpolations replaced. `owner` is the map around it, for relative
+  // paths. Values may point to values that point on; a circle stays as it stands.
   Node of(const Node& node, const Node& owner, int depth) const {
     if (node.kind() == Node::Kind::scalar) return scalar(node, owner, depth);
     if (node.kind() == Node::Kind::sequence) {

@@ -1,4 +1,6 @@
-// Reads key tables, and goes through a config's values with one.
+// Reads key tables, and goes through a config's values with one. Every leaf of the config's tree
+// gets exactly one account: the most specific matching rule decides, and leaves without a rule are
+// unknown.
 #include "training_configs/key_table.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +16,7 @@ std::vector<std::string> word_list(const Node& node) {
   return words;
 }
 
-// A fact's name alone, or a map with `sets`, `words` and `first`.
+// An entry of `keys`: a fact's name alone, or a map with `sets`, `words` and `first`.
 ConfigKeyRule mapped_rule(const std::string& pattern, const Node& node) {
   ConfigKeyRule rule;
   rule.pattern = pattern;
@@ -31,7 +33,7 @@ ConfigKeyRule mapped_rule(const std::string& pattern, const Node& node) {
   return rule;
 }
 
-// Keys that share a reason.
+// Adds one rule per key of a section whose groups of keys share a reason.
 void add_groups(const Node& root, const char* name, KeyFate fate, KeyTable& table) {
   const auto groups = root.find(name);
   if (!groups) return;
@@ -49,7 +51,7 @@ void add_groups(const Node& root, const char* name, KeyFate fate, KeyTable& tabl
   }
 }
 
-// At most one star in a part.
+// Matches one part between dots; the pattern has at most one star.
 bool part_matches(std::string_view pattern, std::string_view part) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == part;
@@ -57,7 +59,7 @@ bool part_matches(std::string_view pattern, std::string_view part) {
   return part.size() >= head.size() + tail.size() && part.starts_with(head) && part.ends_with(tail);
 }
 
-// Text of a leaf: lists of scalars are one value.
+// The text of a leaf; a list of scalars is one value in YAML's flow style.
 std::string value_text(const Node& node) {
   if (node.kind() == Node::Kind::null) return "null";
   if (node.kind() == Node::Kind::scalar) return node.scalar();
@@ -65,7 +67,7 @@ std::string value_text(const Node& node) {
   return flow_text(node);
 }
 
-// A list of plain values is one value.
+// Whether the node is stated as one value: scalars, empty maps, and lists of plain values.
 bool is_leaf(const Node& node) {
   if (node.kind() == Node::Kind::map) return node.entries().empty();
   if (node.kind() != Node::Kind::sequence) return true;
@@ -82,11 +84,13 @@ bool is_comment(const std::string& key) {
   return (last.starts_with('_') && last != "_target_") || key.starts_with("_param_docs");
 }
 
+// Walks a config's tree and states its leaves.
 class Statement {
  public:
   Statement(const KeyTable& table, Facts& facts, std::vector<KeyAccount>& accounts)
       : table_(table), facts_(facts), accounts_(accounts) {}
 
+  // States the node at `key` if it is a leaf, else all leaves below it. `where` is the key's place.
   void state(const Node& node, const std::string& key, const Location& where) {
     if (!is_leaf(node)) return descend(node, key);
     KeyAccount account{
@@ -96,9 +100,11 @@ class Statement {
       account.meaning = "a comment";
     } else if (const ConfigKeyRule* rule = rule_of(key)) {
       apply(*rule, account, node);
+      // A key without a rule that is not set has no effect.
     } else if (node.kind() == Node::Kind::null || account.value == "{}") {
       account.fate = KeyFate::without_effect;
       account.meaning = "not set";
+      // Only keys at the root are checked by strict programs.
     } else if (table_.strict && key.find('.') == std::string::npos) {
       account.fate = KeyFate::refused;
       account.meaning = fmt::format("unknown key, which {} itself refuses", table_.format);
@@ -118,7 +124,7 @@ class Statement {
     }
   }
 
-  // The rule with the most specific pattern.
+  // The rule with the most specific pattern: an exact one, else the longest.
   const ConfigKeyRule* rule_of(const std::string& key) const {
     const ConfigKeyRule* best = nullptr;
     for (const ConfigKeyRule& rule : table_.rules) {
@@ -130,7 +136,9 @@ class Statement {
     return best;
   }
 
-  // Applies the rule to this value.
+  // Decides the fate of a value by its rule, and states the fact of a mapped one. A value with `${`
+  // that is still there depends on the running program; `auto` waits for a second file or an
+  // option.
   void apply(const ConfigKeyRule& rule, KeyAccount& account, const Node& node) {
     account.fate = rule.fate;
     account.meaning = rule.because;
@@ -188,12 +196,14 @@ class Statement {
 
 }  // namespace
 
+// Compares part by part. "a.**" also matches "a" itself, and "a.*" everything below "a".
 bool key_matches(std::string_view pattern, std::string_view key) {
   while (true) {
     if (pattern == "**") return true;
     const std::size_t dot = pattern.find('.'), end = key.find('.');
     std::string_view part = key.substr(0, end);
-    while (part.ends_with("[]")) part.remove_suffix(2);  // an element of a list
+    // An element of a list has the list's name.
+    while (part.ends_with("[]")) part.remove_suffix(2);
     if (!part_matches(pattern.substr(0, dot), part)) return false;
     const bool last = dot == std::string_view::npos, ended = end == std::string_view::npos;
     if (ended) return last || pattern.substr(dot) == ".**";

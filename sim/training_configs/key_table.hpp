@@ -1,25 +1,25 @@
 // Key tables: the facts that the keys of one format state. To import a key, add it to the format's
-// table. They are data, keys/*.yaml:
+// table. The tables are data, keys/*.yaml, which key_table.cpp applies to a config's tree:
 //
-//   strict: true                          # the program refuses keys that it does not know
-//   keys:                                 # a key, dotted from the root, and the fact that it states
+//   strict: true                         # the program refuses keys that it does not know
+//   keys:                                # a key, dotted from the root, and the fact that it states
 //     train_batch_size: global
 //     zero_optimization.stage: {sets: zero.stage}
-//     groups.optimizer: {sets: optimizer, first: true}      # of several that differ the first counts
+//     groups.optimizer: {sets: optimizer, first: true}      # if several differ, the first counts
 //     optimizer.type: {sets: optimizer, words: {OneBitAdam: "!its second phase is compressed"}}
 //   without_effect:
 //     - because: only what is printed
 //       keys: [steps_per_print, tensorboard.**]
 //   refused:
-//     - because: pruning is not modelled
+//     - because: pruning is not modeled
 //       keys: [compression_training.**]
-//       unless: [false]                   # with these values the key has no effect
-//   approximated: ...                     # the same for keys that are priced as something else
+//       unless: [false]                  # with these values the key has no effect
+//   approximated: ...                    # the same for keys that are priced as something else
 //
-// In patterns `*` is any one part, `**` any rest, `a*` any part that begins with a; a last `*`
-// covers what is below, too. `words` translates values, without regard to case ("*" = all others):
-// "" = as if the key were absent, "!reason" = refused, "~reason" = approximated. Keys with a part
-// that begins with _ are comments.
+// In patterns `*` is any one part, `**` any rest, and `a*` any part that begins with a. A last `*`
+// covers deeper keys, too. `words` translates values, without regard to case ("*" = all others): ""
+// = as if the key were absent, "!reason" = refused, "~reason" = approximated. Keys with a part that
+// begins with _ are comments.
 #pragma once
 
 #include <string>
@@ -32,33 +32,44 @@
 
 namespace lockstep {
 
+// One rule of a table: a pattern of keys and their fate.
 struct ConfigKeyRule {
+  // Dotted, with stars as above.
   std::string pattern;
   KeyFate fate = KeyFate::mapped;
+  // The fact that a mapped key states.
   std::string fact;
-  bool first = false;  // of several that differ the first counts
-  std::vector<std::pair<std::string, std::string>> words;  // lower case
+  // Several keys may state the fact differently; the first one counts.
+  bool first = false;
+  // Translations of values; words in lower case.
+  std::vector<std::pair<std::string, std::string>> words;
+  // The reason for a fate other than mapped.
   std::string because;
-  std::vector<std::string> unless;  // lower case
+  // Values with which a refused or approximated key has no effect; in lower case.
+  std::vector<std::string> unless;
 };
 
+// The table of one format.
 struct KeyTable {
-  std::string format;   // for people
-  bool strict = false;  // the program refuses keys that it does not know
+  // The format's name for people.
+  std::string format;
+  // The program refuses keys that it does not know, and so does the import.
+  bool strict = false;
   std::vector<ConfigKeyRule> rules;
 };
 
-// Parses a text of keys/. Throws ConfigError.
+// Parses a text of keys/; `name` is its origin for errors. Throws ConfigError.
 KeyTable key_table(std::string_view text, const std::string& name);
 
-// States each value of `root`, and accounts for it. `prefix`: the part of the keys before root, for
-// accounts. Throws ConfigError where two keys contradict each other.
+// States each value of `root` as a fact, and appends its account. `prefix`: the part of the keys
+// before root, for accounts. Throws ConfigError where two keys contradict each other.
 void state_keys(const KeyTable& table, const Node& root, const std::string& prefix, Facts& facts,
                 std::vector<KeyAccount>& accounts);
 
+// Whether a dotted key fits a pattern; the elements of a list ("groups[]") have the list's key.
 bool key_matches(std::string_view pattern, std::string_view key);
 
-// The tables of the formats, and the names of public models, compiled in.
+// The tables of the formats, and the names of public models, compiled in from keys/*.yaml.
 extern const char* const accelerate_keys;
 extern const char* const axolotl_keys;
 extern const char* const composer_keys;
@@ -75,15 +86,20 @@ extern const char* const public_models;
 
 // --- files as trees ------------------------------------------------------------------------------
 
+// A file's tree, and its remarks.
 struct ConfigDocument {
-  Node root;                      // a map
-  std::vector<Diagnostic> notes;  // keys that stand twice: the last one counts
+  // A map.
+  Node root;
+  // Keys that stand twice: the last one counts.
+  std::vector<Diagnostic> notes;
 };
 
-// The format is chosen by the name's ending (.json, .yaml, .yml, .toml), else by the text. JSON
-// must be legal JSON, except that tabs may indent it; bare words are refused. YAML is read as
-// PyYAML reads it: the last of duplicate keys counts, `<<` merges. Throws ConfigError with the
-// place; guards as in core/yaml.hpp.
+// Reads a JSON, YAML or TOML file, or a text as if it stood at `path`. The format is chosen by the
+// name's ending (.json, .yaml, .yml, .toml), else by the text. JSON must be legal JSON, except that
+// tabs may indent it; bare words are refused. YAML is read as PyYAML reads it: the last of
+// duplicate keys counts, `<<` merges.
+//
+// Throws ConfigError with the place; guards against huge and deeply nested files as core/yaml.hpp.
 ConfigDocument config_document(const std::string& path);
 ConfigDocument config_document(const std::string& text, const std::string& path);
 

@@ -1,4 +1,10 @@
-// PyTorch Lightning and litgpt: precisions, strategies by class or alias.
+// PyTorch Lightning (jsonargparse and Hydra) and litgpt: precisions, and strategies by class or
+// alias. Keys follow lightning/pytorch/trainer/trainer.py and lightning/pytorch/strategies/,
+// litgpt's litgpt/args.py.
+//
+//   trainer.precision: bf16-mixed -> amp-bf16      bf16-true -> pure-bf16     32-true -> torch-fp32
+//   trainer.strategy:  ddp, fsdp, deepspeed_stage_2_offload, or class_path: ...FSDPStrategy
+//   FSDPStrategy -> fsdp   DeepSpeedStrategy -> the stage   ModelParallelStrategy -> fsdp version 2
 #include <fmt/format.h>
 
 #include <array>
@@ -8,6 +14,8 @@
 namespace lockstep {
 namespace {
 
+// "bf16-mixed" and "16-mixed" are autocast, "bf16-true" and "16-true" the weights themselves,
+// "transformer-engine" fp8 products with delayed scaling. Older files have 16, bf16 and 32.
 void set_precision(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string word = facts.word("lightning.precision", "32-true");
@@ -33,6 +41,8 @@ void read_strategy(Interpreted& run) {
   const std::string word = facts.word("lightning.strategy", "");
   const auto holds = [&](const char* part) { return word.find(part) != std::string::npos; };
   const char* from = "lightning.strategy";
+  // ModelParallelStrategy: FSDP2 over data_parallel_size, tensor parallelism over
+  // tensor_parallel_size.
   if (holds("modelparallel") || facts.has("lightning.data")) {
     run.derive("kind", "fsdp", from);
     facts.replace("fsdp.version", {"2", {}, ""});
@@ -46,6 +56,8 @@ void read_strategy(Interpreted& run) {
   }
   if (holds("fsdp")) {
     run.derive("kind", "fsdp", from);
+    // FSDPStrategy wraps nothing unless auto_wrap_policy is given; a policy is a size or a set of
+    // classes.
     const std::string wrap = facts.word("lightning.wrap", "null");
     facts.replace("fsdp.raw_wrap", {wrap == "null"  ? "none"
                                     : holds("size") ? "size"
@@ -59,6 +71,7 @@ void read_strategy(Interpreted& run) {
   }
   if (holds("deepspeed") || facts.has("zero.level")) {
     run.derive("kind", "deepspeed", from);
+    // The stage stands in the alias unless `stage` is given.
     for (const char* stage : {"1", "2", "3"}) {
       if (holds((std::string("stage_") + stage).c_str()) && !facts.has("zero.level"))
         run.derive("zero.level", stage, from);
@@ -72,6 +85,7 @@ void read_strategy(Interpreted& run) {
     return;
   }
   if (word.empty()) return;
+  // The alias ddp_find_unused_parameters_true.
   if (holds("find_unused")) facts.replace("ddp.find_unused_parameters", {"true", {}, ""});
   run.derive("kind", "ddp", from);
 }
@@ -84,14 +98,15 @@ void interpret_lightning(Interpreted& run) {
   read_strategy(run);
   if (facts.count("lightning.steps").value_or(-1) > 0)
     run.derive("steps", *facts.text("lightning.steps"), "lightning.steps");
+  // bucket_cap_mb of DDPStrategy is in MiB.
   if (facts.has("lightning.bucket"))
     run.derive("ddp.bucket_size", *facts.text("lightning.bucket") + " MiB", "lightning.bucket");
 }
 
 namespace {
 
-// litgpt's layers by the names of models/llama.yaml; its product of queries, keys and values is
-// one.
+// litgpt's switches lora_query, lora_key, ... as layers by the names of models/llama.yaml. litgpt's
+// own product of queries, keys and values is one layer. Query and value have adapters by default.
 void read_litgpt_adapters(Interpreted& run) {
   Facts& facts = run.facts;
   if (!facts.has("lora.rank")) return;
@@ -111,6 +126,7 @@ void read_litgpt_adapters(Interpreted& run) {
 
 }  // namespace
 
+// litgpt trains on one device by itself, on several by FSDPStrategy with its blocks as units.
 void interpret_litgpt(Interpreted& run) {
   read_litgpt_adapters(run);
   Facts& facts = run.facts;
@@ -127,6 +143,7 @@ namespace {
 constexpr std::array strategy_classes{"FSDPStrategy", "DDPStrategy", "DeepSpeedStrategy",
                                       "ModelParallelStrategy"};
 
+// Whether the map is a strategy, by the class that it names.
 bool names_strategy(const Node& node) {
   for (const char* key : {"_target_", "class_path"}) {
     const auto name = node.find(key);
@@ -138,7 +155,7 @@ bool names_strategy(const Node& node) {
   return false;
 }
 
-// Arguments beside `_target_` as `init_args`, as jsonargparse has them.
+// Hydra puts arguments beside `_target_`, jsonargparse below `init_args`; this makes them alike.
 Node with_arguments(const Node& strategy) {
   if (strategy.kind() != Node::Kind::map || !strategy.find("_target_")) return strategy;
   Node arguments = strategy.empty_map(), outer = strategy.empty_map();
@@ -149,6 +166,7 @@ Node with_arguments(const Node& strategy) {
   return outer.with("init_args", arguments, strategy.where());
 }
 
+// Whether the map is a trainer, by two of its arguments.
 bool stands_for_trainer(const Node& node) {
   int hits = 0;
   for (const char* key :

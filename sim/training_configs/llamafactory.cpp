@@ -1,4 +1,9 @@
-// LLaMA-Factory and Axolotl: their defaults on top of the Trainer's.
+// LLaMA-Factory (src/llamafactory/hparams) and Axolotl (src/axolotl/utils/schemas): their defaults
+// on top of the Trainer's. Both read the Trainer's keys where they have none of their own, so both
+// end in interpret_trainer().
+//
+//   LLaMA-Factory: cutoff_len -> sequence (2048)    finetuning_type -> adapters
+//   Axolotl: sequence_len -> sequence    dp_shard_size -> fsdp    micro_batch_size -> micro (1)
 #include <fmt/format.h>
 
 #include "training_configs/interpretation.hpp"
@@ -6,6 +11,8 @@
 namespace lockstep {
 namespace {
 
+// The layout of version 1: `dist_config` names the strategy, and cp_size with cp_mode an exchange
+// of sequences (Ulysses unless ring is said).
 void read_new_layout(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string distribution = facts.word("llamafactory.distribution", "");
@@ -28,9 +35,11 @@ void interpret_llamafactory(Interpreted& run) {
   facts.set_default("sequence", "2048", "LLaMA-Factory");
   facts.set_default("micro", "8", "transformers");
   if (!facts.has("trainer.bf16")) facts.set_default("trainer.bf16", "false", "LLaMA-Factory");
+  // Keys of LLaMA-Factory's Megatron backend (mcore_adapter).
   const bool megatron = facts.has("megatron.distributed_optimizer") ||
                         facts.has("megatron.recompute") || facts.has("stages");
   if (!facts.has("checkpointing") && !megatron) {
+    // disable_gradient_checkpointing; recomputation is on unless the file says it is off.
     if (facts.has("llamafactory.no_checkpointing")) {
       const bool off = facts.flag("llamafactory.no_checkpointing");
       run.derive("checkpointing", off ? "false" : "true", "llamafactory.no_checkpointing");
@@ -59,6 +68,8 @@ void interpret_axolotl(Interpreted& run) {
     run.facts.replace("kind", {"fsdp", {}, ""});
     if (facts.has("dp.shard")) facts.set_default("fsdp.version", "2", "Axolotl with dp_shard_size");
   }
+  // With experts, dp_shard_size counts the ranks beside the expert axis; here experts lie inside
+  // the data-parallel ranks.
   const std::int64_t experts = facts.count("expert").value_or(1);
   if (experts > 1 && facts.has("dp.shard")) {
     const std::int64_t ranks =

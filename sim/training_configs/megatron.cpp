@@ -1,5 +1,14 @@
-// Megatron-LM: its model families, its optimizer, its recomputation and pipelines
-// (megatron/training/arguments.py).
+// Megatron-LM and Megatron-DeepSpeed (megatron/training/arguments.py): model families, the
+// optimizer, recomputation and pipelines. Arguments come from a launch script or a test recipe,
+// with underscores.
+//
+//   --swiglu with --num-experts -> mixtral, without -> llama, neither -> megatron-gpt, BERT -> bert
+//   --bf16                      -> master-bf16-fp32-gradients
+//   --grad-reduce-in-bf16       -> master-bf16
+//   --use-distributed-optimizer -> zero: {stage: 1}; without it ddp; --use-torch-fsdp2 -> fsdp
+//   --recompute-granularity     -> full: blocks, selective: attention
+//   --num-layers-per-virtual-pipeline-stage N -> chunks = layers / stages / N, schedule interleaved
+//   --cp-comm-type              -> p2p: ring, a2a: all-to-all, all_gather: gather
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,6 +39,7 @@ class Megatron {
   }
 
  private:
+  // Marks the key of a fact as approximated or refused, with a reason.
   void approximate(const std::string& fact, const std::string& reason) {
     const Fact& source = *facts_.find(fact);
     facts_.replace("approximated." + fact, {reason, source.where, source.key});
@@ -40,11 +50,12 @@ class Megatron {
     facts_.replace("refused." + fact, {reason, source.where, source.key});
   }
 
-  // Where the file states the other fact.
+  // Derives a fact where the file states the other fact.
   void derive_if(const std::string& name, const std::string& from) {
     if (facts_.has(from)) run_.derive(name, *facts_.text(from), from);
   }
 
+  // --position-embedding-type rope, or the older --use-rotary-position-embeddings.
   bool is_rotary() {
     return facts_.word("megatron.positions", "") == "rope" || facts_.flag("megatron.rotary");
   }
@@ -70,11 +81,13 @@ class Megatron {
     gpt();
   }
 
-  // Megatron widens a SwiGLU layer by 8/3 to a multiple of 64 where nothing else is said
-  // (arguments.py).
+  // A Llama-like model. Megatron widens a SwiGLU layer by 8/3 to a multiple of 64 where
+  // --ffn-hidden-size is not given (arguments.py). --num-query-groups counts only with
+  // --group-query-attention, where the file has that switch.
   void decoder(bool experts) {
     const bool grouped = facts_.flag("megatron.grouped") || !facts_.has("megatron.grouped");
     if (grouped) derive_if("model.kv_heads", "megatron.groups");
+    // Without groups each head has keys and values of its own.
     if (experts && !facts_.has("megatron.groups")) derive_if("model.kv_heads", "model.heads");
     derive_if("model.head_size", "megatron.head_size");
     if (!facts_.has("model.mlp")) {
@@ -95,7 +108,7 @@ class Megatron {
       approximate("megatron.positions", "positions are priced as rotary ones");
   }
 
-  // Dropouts are 0.1, embeddings tied and positions learned by default (arguments.py).
+  // A GPT. Dropouts are 0.1, embeddings tied and positions learned by default (arguments.py).
   void gpt() {
     if (facts_.has("megatron.experts"))
       refuse("megatron.experts", "experts without SwiGLU are not modelled");
@@ -120,7 +133,8 @@ class Megatron {
     }
   }
 
-  // Transformer Engine's recipes (arguments.py: --fp8-recipe, `delayed` by default).
+  // Transformer Engine's recipes (arguments.py: --fp8-recipe, `delayed` by default). Its
+  // `tensorwise` is current scaling.
   void low_precision() {
     if (!facts_.has("megatron.fp8")) return;
     const std::string recipe = facts_.word("megatron.fp8_recipe", "delayed");
@@ -132,7 +146,8 @@ class Megatron {
                 "megatron.fp8");
   }
 
-  // Megatron pads to a multiple of 128 and of the tensor ranks (training/tokenizer).
+  // Megatron pads the vocabulary to a multiple of --make-vocab-size-divisible-by (128) and of the
+  // tensor ranks (training/tokenizer).
   void vocabulary() {
     if (facts_.has("megatron.padded_vocabulary"))
       return derive_if("model.vocabulary", "megatron.padded_vocabulary");
@@ -151,7 +166,8 @@ class Megatron {
                 "megatron.vocabulary");
   }
 
-  // With --bf16 gradients are accumulated and reduced in fp32 unless --grad-reduce-in-bf16.
+  // With --bf16 gradients are accumulated and reduced in fp32 unless --grad-reduce-in-bf16. Both
+  // modes keep fp32 masters, as pure-fp16 does.
   void precision() {
     if (facts_.flag("megatron.fp16")) return run_.derive("precision", "pure-fp16", "megatron.fp16");
     if (!facts_.flag("megatron.bf16")) {
@@ -163,10 +179,10 @@ class Megatron {
                 narrow ? "megatron.narrow_reduction" : "megatron.bf16");
   }
 
-  // `adam` is decoupled decay, AdamW.
+  // The batch's schedule and the run's length; `--optimizer adam` is decoupled decay, AdamW.
   void batch() {
+    // "0:384 200B:768": the last batch size is reached, and priced.
     if (facts_.has("megatron.batch_schedule")) {
-      // "0:384 200B:768": the last batch size is reached.
       const std::string text = *facts_.text("megatron.batch_schedule");
       const std::size_t colon = text.rfind(':');
       if (colon != std::string::npos)
@@ -180,7 +196,8 @@ class Megatron {
     if (facts_.word("optimizer", "") == "sgd") derive_if("momentum", "megatron.momentum");
   }
 
-  // `selective` computes core attention again; the older spellings mean whole blocks.
+  // `selective` computes core attention a second time; the older spellings
+  // (--checkpoint-activations) mean whole blocks.
   void recomputation() {
     const std::string kind = facts_.word("megatron.recompute", "");
     const bool old = facts_.flag("megatron.old_recompute") || facts_.has("megatron.old_method");
@@ -203,6 +220,8 @@ class Megatron {
     }
   }
 
+  // --attention-backend, else --use-flash-attn. Scripts with the older recomputation options
+  // precede FlashAttention.
   void attention() {
     if (facts_.has("megatron.backend"))
       return run_.derive("attention", *facts_.text("megatron.backend"), "megatron.backend");
@@ -211,7 +230,8 @@ class Megatron {
     if (old) facts_.set_default("attention", "plain", "Megatron before FlashAttention");
   }
 
-  // Virtual stages by their number, or by the layers of each.
+  // Virtual stages by their number, or by the layers of each. Megatron's schedule follows from
+  // them: interleaved with virtual stages, 1F1B without.
   void pipeline() {
     const std::int64_t stages = facts_.count("stages").value_or(1);
     if (stages <= 1) return;
@@ -224,6 +244,8 @@ class Megatron {
     facts_.replace("schedule", {chunked ? "interleaved" : "1f1b", {}, ""});
   }
 
+  // How context-parallel ranks meet, and how experts get their tokens (--moe-token-dispatcher-type,
+  // allgather by default).
   void exchanges() {
     const std::string context = facts_.word("megatron.context_exchange", "p2p");
     if (facts_.count("context").value_or(1) > 1)
@@ -238,8 +260,9 @@ class Megatron {
                 "megatron.dispatcher");
   }
 
-  // Without a distributed optimizer the gradients are all-reduced after backward, unless an option
-  // overlaps them.
+  // The data-parallel strategy. Without a distributed optimizer the gradients are all-reduced after
+  // backward, unless --overlap-grad-reduce overlaps them. Megatron's own FSDP shards as much as
+  // --data-parallel-sharding-strategy says.
   void strategy() {
     const std::string sharding = facts_.word("megatron.sharding", "no_shard");
     if (facts_.flag("megatron.torch_fsdp")) {
@@ -284,7 +307,8 @@ class Megatron {
     interpret_fsdp(run_);
   }
 
-  // Several copies of the sharded state: each over a part of the data-parallel ranks.
+  // --num-distributed-optimizer-instances: several copies of the sharded state, each over a part of
+  // the data-parallel ranks. The size of a part needs the number of GPUs.
   void instances() {
     const std::int64_t copies = facts_.count("megatron.instances").value_or(1);
     if (copies <= 1) return;
@@ -343,6 +367,7 @@ Node megatron_tree(const Node& root, Facts& facts) {
     read_tokenizer(root, facts);
     return root;
   }
+  // --micro-batch-size becomes micro_batch_size, as options_of() has it for scripts.
   Node map = arguments->empty_map();
   for (const auto& [key, value] : arguments->entries()) {
     std::string name = key;

@@ -1,4 +1,6 @@
-// Models of training configs: shipped names, names of public models, config.json files, sizes.
+// Models of training configs: shipped names, names of public models (keys/models.yaml), config.json
+// files, sizes. The user's --model wins; then sizes that the config spells out, a config.json that
+// lies there, and the list of public names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +15,8 @@
 namespace lockstep {
 namespace {
 
-// "meta-llama/Meta-Llama-3.1-8B_Instruct" as "llama-3.1-8b-instruct".
+// A name as the list of public models spells it: "meta-llama/Meta-Llama-3.1-8B_Instruct" as
+// "llama-3.1-8b-instruct".
 std::string plain_name(const std::string& name) {
   std::string text = lower_case(name);
   while (text.ends_with('/')) text.pop_back();
@@ -24,7 +27,8 @@ std::string plain_name(const std::string& name) {
   return text;
 }
 
-// The longest known name that `name` is, or begins with.
+// The longest known name that `name` is, or begins with, up to a dash or a dot: fine-tuned variants
+// keep the name of their base in front. `unknown` marks names that only look like a known one.
 std::optional<Node> known_model(const std::string& name) {
   static const Node known = Node::parse_text(public_models, "known models");
   const std::string plain = plain_name(name);
@@ -106,7 +110,7 @@ class ModelStatement {
     for (const std::string& note : model.notes) config_.notes.push_back(note);
   }
 
-  // A shipped model, or sizes of a family.
+  // A shipped model, or sizes of a family, from the list of public models.
   void take(const Node& known, const std::string& source) {
     if (known.kind() == Node::Kind::scalar) return put("model", known.scalar(), source);
     for (const auto& [name, value] : known.entries()) {

@@ -1,4 +1,10 @@
-// nanotron: its optimizer's precision, its families of models.
+// nanotron (src/nanotron/config/config.py, parallelism_config.py): its optimizer's precision, its
+// families of models.
+//
+//   parallelism.dp, tp, pp     -> data-parallel ranks, parallel.tensor, parallel.pipeline
+//   optimizer.zero_stage 0, 1  -> ddp, zero: {stage: 1}
+//   model.dtype bfloat16 with accumulate_grad_in_fp32 -> master-bf16-fp32-gradients
+//   parallelism.pp_engine afab -> gpipe, 1f1b -> 1f1b
 #include <fmt/format.h>
 
 #include "training_configs/interpretation.hpp"
@@ -6,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// All its transformers are Llama-like; experts make them a mixture.
+// All nanotron transformers are Llama-like; experts make them a mixture.
 void nanotron_model(Interpreted& run) {
   Facts& facts = run.facts;
   if (!facts.has("model.hidden")) return;
@@ -38,6 +44,7 @@ void interpret_nanotron(Interpreted& run) {
   else
     run.derive("precision", type == "float16" ? "pure-fp16" : "torch-fp32", "nanotron.type");
   if (facts.count("tensor").value_or(1) > 1) {
+    // tp_mode REDUCE_SCATTER is sequence parallelism, ALL_REDUCE is not.
     const bool sequence = facts.word("nanotron.tensor_mode", "all_reduce") == "reduce_scatter";
     run.derive("sequence_parallel", sequence ? "true" : "false", "nanotron.tensor_mode");
   }

@@ -1,5 +1,7 @@
-// Optimizers as programs spell them: torch.optim, transformers (training_args.py, OptimizerNames),
-// Apex, bitsandbytes, DeepSpeed, Composer, torchtitan.
+// Optimizers and precisions as programs spell them. A name is searched for known parts, the most
+// special first, because programs decorate names (adamw_torch_fused, paged_adamw_8bit,
+// DeepSpeedCPUAdam). Sources: torch.optim, transformers (training_args.py, OptimizerNames), Apex,
+// bitsandbytes, DeepSpeed, Composer, torchtitan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +12,13 @@
 namespace lockstep {
 namespace {
 
+// A part of a name in lower case, and the scenario's name of the optimizer; "" = refused.
 struct Spelling {
-  const char* part;  // of the name, in lower case
+  const char* part;
   const char* name;  // the scenario's; "" = refused
 };
 
-// The first part that is found decides.
+// The first part that is found decides, so "adamw" stands before "adam".
 constexpr std::array spellings{
     Spelling{"galore", ""},         Spelling{"apollo", ""},        Spelling{"adafactor", ""},
     Spelling{"shampoo", ""},        Spelling{"onebit", ""},        Spelling{"zeroone", ""},
@@ -31,7 +34,8 @@ bool holds(const std::string& text, const char* part) {
 
 }  // namespace
 
-// One kernel for all tensors if the name contains "fused", or if it is a library's own kernel.
+// The implementation is one kernel for all tensors if the name contains "fused", or if it is a
+// library's own kernel.
 void interpret_optimizer(Interpreted& run) {
   Facts& facts = run.facts;
   const Fact* fact = facts.find("optimizer");
@@ -49,6 +53,7 @@ void interpret_optimizer(Interpreted& run) {
     return;
   }
   run.derive("optimizer.name", found->name, "optimizer");
+  // States in 8 or 4 bits are not modeled.
   const bool narrow = holds(word, "8bit") || holds(word, "4bit") || holds(word, "fp8") ||
                       holds(word, "opt_states_bf16");
   if (narrow)
@@ -62,6 +67,8 @@ void interpret_optimizer(Interpreted& run) {
   if (one_kernel) run.derive("optimizer.implementation", "fused", "optimizer");
 }
 
+// mixed (bf16, fp16, fp8, no) is the type of the products, weights (torch_dtype) that of the
+// parameters.
 void interpret_precision(Interpreted& run) {
   Facts& facts = run.facts;
   if (facts.has("precision") || facts.has("undecided.precision")) return;

@@ -1,5 +1,6 @@
-// Batch, mesh, precision, optimizer and strategy of a scenario from the facts that all formats
-// share.
+// From facts of all formats to fields of a scenario: batch, mesh, precision, optimizer and
+// strategy. Each field remembers the key that states it, and the fate of every key is set from
+// these fields afterwards.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,6 +14,7 @@
 namespace lockstep {
 namespace {
 
+// Puts the fields in the order in which scenario_text.cpp writes them.
 class ScenarioStatement {
  public:
   ScenarioStatement(Facts& facts, const ConfigAnswers& answers, ImportedConfig& config)
@@ -64,6 +66,8 @@ class ScenarioStatement {
     config_.fields.push_back({path, value, source(fact)});
   }
 
+  // Put a field if its fact is there: as it stands, as a positive number, or as a count of at least
+  // `least`.
   void words(const std::string& path, const std::string& fact) {
     if (const auto value = facts_.text(fact)) put(path, *value, fact);
   }
@@ -82,11 +86,13 @@ class ScenarioStatement {
     config_.asked.push_back({field, option});
   }
 
-  // Learned positions need a table as long as the sequence.
+  // The sequence length, or a note that the model's own is taken. A model with learned positions
+  // needs a table as long as the sequence.
   void sequence() {
     const auto value = facts_.count("sequence");
     if (value && *value > 0) {
-      // Learned positions end where the model's own longest sequence does.
+      // Learned positions end where the model's own longest sequence does; a longer one needs a
+      // larger table.
       if (*value > 1024 && learns_positions())
         put("model_parameters.sequence", std::to_string(*value), "sequence");
       return put("input.sequence", std::to_string(*value), "sequence");
@@ -97,7 +103,7 @@ class ScenarioStatement {
           "(--sequence N says another)");
   }
 
-  // Where the files state it, on the GPUs that they state.
+  // Samples of one optimizer step over all GPUs, if the files state enough to know it.
   std::optional<std::int64_t> samples_of_step() {
     find_gpus();
     if (const auto global = facts_.count("global"); global && *global > 0) return global;
@@ -106,6 +112,7 @@ class ScenarioStatement {
     return *micro * *ranks * std::max<std::int64_t>(1, facts_.count("accumulation").value_or(1));
   }
 
+  // Whether the model's family has learned positions.
   bool learns_positions() const {
     for (const ScenarioField& field : config_.fields) {
       if (field.path != "model") continue;
@@ -115,7 +122,7 @@ class ScenarioStatement {
     return false;
   }
 
-  // Steps, tokens, or samples and epochs: the first that is stated.
+  // The run's length: steps, tokens, or samples and epochs, the first that is stated.
   void length() {
     const auto steps = facts_.count("steps");
     if (steps && *steps > 0 && answers_.length_as_data) {
@@ -131,6 +138,7 @@ class ScenarioStatement {
     number("dataset.epochs", "epochs");
   }
 
+  // GPUs of one replica: tensor x context x pipeline. Experts lie inside the data-parallel ranks.
   std::int64_t replica() {
     std::int64_t gpus = 1;
     for (const char* axis : {"tensor", "context", "ulysses", "stages"})
@@ -166,12 +174,13 @@ class ScenarioStatement {
     if (has_micro) put("batch.micro", std::to_string(*micro), "micro");
     if (has_global) put("batch.global", std::to_string(*global), "global");
     if (has_per_gpu && !has_global) put("batch.per_gpu", std::to_string(*per_gpu), "per_gpu");
+    // Accumulation follows from micro-batch and global batch where both are there.
     const bool splits = accumulation && *accumulation > 0 && !(has_micro && has_global);
     if (splits) put("batch.accumulation", std::to_string(*accumulation), "accumulation");
     if (!has_micro && !has_global && !has_per_gpu) ask("batch.micro", "--micro N");
   }
 
-  // Where the number of ranks is known.
+  // global = micro x accumulation x data-parallel ranks, where the number of ranks is known.
   void check_product(std::int64_t micro, std::int64_t accumulation, std::int64_t global) {
     const auto ranks = data_ranks();
     if (!ranks || micro * accumulation * *ranks == global) return;
@@ -197,7 +206,8 @@ class ScenarioStatement {
     put("recompute", kind, "recompute");
   }
 
-  // From the file, from the degrees of the mesh, or asked.
+  // The number of GPUs: stated, nodes x GPUs per node, or the product of degrees that are all
+  // stated. Nothing otherwise; devices() then asks or takes one node.
   void find_gpus() {
     gpus_ = facts_.count("gpus");
     if (gpus_ && *gpus_ > 0) return;
@@ -226,6 +236,7 @@ class ScenarioStatement {
     }
     if (gpus_) return put("gpus", std::to_string(*gpus_), "gpus");
     if (answers_.platform.empty()) return ask("gpus", "--gpus N" + product_hint());
+    // One node of the platform is taken only if the batch and the mesh divide by its GPUs.
     const Machine machine = load_machine(answers_.platform);
     if (!divides(machine.gpus_per_node)) return ask("gpus", "--gpus N" + product_hint());
     config_.fields.push_back({"gpus", std::to_string(machine.gpus_per_node), "one node"});
@@ -247,6 +258,7 @@ class ScenarioStatement {
     return steps == 0 ? "" : fmt::format(", where data-parallel ranks x accumulation = {}", steps);
   }
 
+  // Whether the mesh and the batch divide by so many GPUs.
   bool divides(std::int64_t gpus) {
     const std::int64_t ranks = std::max<std::int64_t>(1, gpus / replica());
     if (gpus % replica() != 0) return false;
@@ -259,7 +271,7 @@ class ScenarioStatement {
     if (value && *value > 1) put(std::string("parallel.") + path, std::to_string(*value), fact);
   }
 
-  // Degrees of 1 are left out.
+  // The mesh. Degrees of 1 are left out.
   void mesh() {
     axis("tensor.size", "tensor");
     if (facts_.count("tensor").value_or(1) > 1) {
@@ -267,6 +279,7 @@ class ScenarioStatement {
       words("parallel.tensor.overlap", "tensor.overlap");
     }
     axis("context.size", "context");
+    // Ulysses is context parallelism by all-to-all.
     if (facts_.count("ulysses").value_or(1) > 1) {
       axis("context.size", "ulysses");
       put("parallel.context.exchange", "all-to-all", "ulysses");
@@ -305,6 +318,7 @@ class ScenarioStatement {
     return word == "true" || word == "false" ? word : text;
   }
 
+  // The options of a strategy that any import may state, in the order in which they are written.
   static std::vector<const char*> options_of(const std::string& strategy) {
     if (strategy == "fsdp")
       return {"version",
@@ -351,10 +365,12 @@ class ScenarioStatement {
   Facts& facts_;
   const ConfigAnswers& answers_;
   ImportedConfig& config_;
+  // Found by find_gpus().
   std::optional<std::int64_t> gpus_;
 };
 
-// Sets the fate of a key that stated a fact.
+// Sets the fate of a key that stated a fact: fields that name the key as their source, a use inside
+// of another field, or no part in this configuration.
 void account(KeyAccount& account, const Facts& facts, const std::vector<ScenarioField>& fields) {
   if (account.fact.empty()) return;
   if (account.fate == KeyFate::asked) {

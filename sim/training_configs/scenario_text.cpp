@@ -1,4 +1,5 @@
-// Writes an imported config as a scenario file.
+// Writes an imported config as a scenario file: one line per top-level field, with the keys that it
+// comes from as a comment. Assumptions, approximations and notes stand as comments at the head.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,17 +13,20 @@
 namespace lockstep {
 namespace {
 
-// A map in the making: fields in the order in which they come.
+// A map in the making: fields in the order in which they come. A branch without inner ones is a
+// value.
 struct Branch {
   std::string value;
   std::vector<std::pair<std::string, Branch>> inner;
 
+  // The inner branch of a key, made if it is not there.
   Branch& at(const std::string& key) {
     for (auto& [name, branch] : inner) {
       if (name == key) return branch;
     }
     return inner.emplace_back(key, Branch{}).second;
   }
+  // As YAML in flow style.
   std::string text() const {
     if (inner.empty()) return value;
     std::vector<std::string> parts;
@@ -34,11 +38,13 @@ struct Branch {
   }
 };
 
+// A top-level field with the sources of all values in it.
 struct Line {
   Branch branch;
   std::vector<std::string> sources;
 };
 
+// Sets the value at a dotted path.
 void put(Branch& root, std::string path, const std::string& value) {
   Branch* here = &root;
   while (true) {
@@ -64,7 +70,7 @@ std::string comment_of(const Line& line) {
   return sources.empty() ? "" : fmt::format("  # {}", fmt::join(sources, ", "));
 }
 
-// The scenario, from its fields alone.
+// The scenario, from its fields alone. Fields with the same first part share a line.
 std::string body(const ImportedConfig& config, bool comments) {
   std::vector<std::pair<std::string, Line>> lines;
   for (const ScenarioField& field : config.fields) {

@@ -1,4 +1,9 @@
-// Evaluates launch scripts as far as a shell without side effects can.
+// Evaluates launch scripts as far as a shell without side effects can: expansion and field
+// splitting of the POSIX shell command language (section 2.6), bash's arrays and tests. Scripts are
+// untrusted, so text, depth and number of statements are bounded.
+//
+// A variable that is not set stays as `$NAME`, because the environment may have it; a text with `$`
+// in it counts as unset in tests.
 #include "training_configs/shell_script.hpp"
 
 #include <fmt/format.h>
@@ -13,14 +18,16 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t most_text = std::size_t{1} << 18;  // of one variable
+// Largest text of one variable, and deepest nesting of expansions.
+constexpr std::size_t most_text = std::size_t{1} << 18;
 constexpr int most_depth = 40;
 
+// A character of a variable's name.
 bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// As IFS does by default.
+// Words between blanks, as IFS splits by default.
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
@@ -36,12 +43,14 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
+// The variables of a script, and the expansion of texts by them.
 class Variables {
  public:
   std::map<std::string, std::string> texts;
   std::map<std::string, std::vector<std::string>> arrays;
 
-  // The text with its variables in place. `weak`: inside double quotes.
+  // The text with its variables in place. \x01 precedes a character that must not be expanded, such
+  // as an escaped dollar. Throws ConfigError for circles and texts that grow too long.
   std::string expanded(const std::string& text, const Location& where, int depth = 0) {
     if (depth > most_depth) fail(where, "variables that stand for each other");
     std::string result;
@@ -71,6 +80,8 @@ class Variables {
   }
 
  private:
+  // A recursive-descent parser of whole numbers: sums of products of atoms, names without $ as in
+  // $((NODES * 8)). Anything else makes the expression `wrong`, so that it stays as written.
   struct Arithmetic {
     std::string text;
     Variables& variables;
@@ -93,6 +104,7 @@ class Variables {
       ++at;
       return true;
     }
+    // sum = product {(+ | -) product}
     std::int64_t sum() {
       std::int64_t value = product();
       while (true) {
@@ -104,6 +116,7 @@ class Variables {
           return value;
       }
     }
+    // product = atom {(* | / | %) atom}
     std::int64_t product() {
       std::int64_t value = atom();
       while (true) {
@@ -122,6 +135,7 @@ class Variables {
         if (wrong) return 0;
       }
     }
+    // atom = ( sum ) | number | name
     std::int64_t atom() {
       if (++depth > 60) wrong = true;
       if (wrong) return 0;
@@ -150,7 +164,7 @@ class Variables {
     throw ConfigError(Diagnostic{where, "", message, "the script is not executed, only read"});
   }
 
-  // The end of the expansion that a $ begins.
+  // The end of the expansion that a $ begins: balanced brackets, one digit, or a name.
   static std::size_t end_of(const std::string& text, std::size_t dollar) {
     std::size_t i = dollar + 1;
     if (i >= text.size()) return i;
@@ -169,7 +183,8 @@ class Variables {
     return i;
   }
 
-  // An unknown reference stays as it is written.
+  // The value of a reference: $NAME, ${...}, $(...), $((...)). An unknown reference stays as it is
+  // written.
   std::string value(const std::string& reference, const Location& where, int depth) {
     if (reference.starts_with("$((") && reference.ends_with("))")) {
       const auto number = arithmetic(reference.substr(3, reference.size() - 5), where, depth);
@@ -180,15 +195,16 @@ class Variables {
       const auto found = texts.find(reference.substr(1));
       if (found != texts.end()) return found->second;
       const char last = reference.back();
+      // Arguments of the script itself are empty, as nobody has given any.
       const bool argument =
           std::isdigit(static_cast<unsigned char>(last)) != 0 || last == '@' || last == '*';
-      if (argument) return "";  // the script's own, which nobody has given
+      if (argument) return "";
       return array_text(reference.substr(1)).value_or(reference);
     }
     return braces(reference.substr(2, reference.size() - 3), where, depth).value_or(reference);
   }
 
-  // "$(expr 2 \* 4)"; other commands stay as they are written.
+  // "$(expr 2 \* 4)" is arithmetic; other commands stay as they are written.
   std::string command(const std::string& reference, const Location& where, int depth) {
     std::string inner = reference.substr(2, reference.size() - 3);
     if (!inner.starts_with("expr ")) return reference;
@@ -197,6 +213,7 @@ class Variables {
     return number ? std::to_string(*number) : reference;
   }
 
+  // The elements of an array, joined by blanks.
   std::optional<std::string> array_text(const std::string& name) const {
     const auto found = arrays.find(name);
     if (found == arrays.end()) return std::nullopt;
@@ -205,7 +222,8 @@ class Variables {
     return text;
   }
 
-  // ${NAME}, ${NAME[@]}, ${NAME:-default}, ${NAME:=default}, ${NAME:+other}.
+  // ${NAME}, ${NAME[@]}, ${NAME:-default}, ${NAME:=default}, ${NAME:+other}. Nothing for other
+  // forms.
   std::optional<std::string> braces(const std::string& inner, const Location& where, int depth) {
     std::size_t end = 0;
     while (end < inner.size() && is_name(inner[end])) ++end;
@@ -223,6 +241,7 @@ class Variables {
       std::string fallback = rest.substr(rest.starts_with(":") ? 2 : 1);
       std::erase(fallback, '"');
       const std::string text = expanded(fallback, where, depth + 1);
+      // `:=` also assigns.
       if (rest.find('=') < 2) texts[name] = text;
       return text;
     }
@@ -232,6 +251,7 @@ class Variables {
   }
 };
 
+// Runs the statements of a script on variables, and keeps the command with most options.
 class Evaluation {
  public:
   Evaluation(std::vector<ShellStatement> statements, LaunchScript& script)
@@ -241,6 +261,7 @@ class Evaluation {
   void run() { block(0, statements_.size(), true); }
 
  private:
+  // The first word of a statement if it is not quoted.
   static std::string keyword(const ShellStatement& statement) {
     return statement.words.empty() ? "" : statement.words[0].plain();
   }
@@ -256,7 +277,8 @@ class Evaluation {
     return end;
   }
 
-  // Statements in order; a compound one is stepped over once it is evaluated.
+  // Statements in order; a compound one is stepped over once it is evaluated. Loops by condition
+  // and `case` are not evaluated.
   void block(std::size_t begin, std::size_t end, bool active) {
     for (std::size_t i = begin; i < end && active; ++i) {
       const std::string word = keyword(statements_[i]);
@@ -280,10 +302,11 @@ class Evaluation {
   }
 
   // `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may begin a statement with
-  // more words.
+  // more words. A branch whose test cannot be decided is left out, with a note.
   void conditional(std::size_t begin, std::size_t end) {
     std::size_t i = begin;
     int depth = 0;
+    // The statements at which branches of this `if` begin, and its end.
     std::vector<std::size_t> marks{begin};
     for (std::size_t k = begin + 1; k < end; ++k) {
       const std::string word = keyword(statements_[k]);
@@ -321,12 +344,14 @@ class Evaluation {
     }
   }
 
+  // The statement without its keyword.
   static ShellStatement without_first(ShellStatement statement) {
     if (!statement.words.empty()) statement.words.erase(statement.words.begin());
     return statement;
   }
 
-  // The value of tests joined by && and ||, from left to right; [[ may hold several tests.
+  // The value of tests joined by && and ||, from left to right; [[ may hold several tests. Nothing
+  // if a test is a command or cannot be decided.
   std::optional<bool> condition(std::size_t head, std::size_t end) {
     std::optional<bool> all = true;
     bool inside = false;
@@ -347,6 +372,7 @@ class Evaluation {
     return all;
   }
 
+  // A test with its leading exclamation marks.
   std::optional<bool> test(std::vector<std::string> words) const {
     bool negated = false;
     while (!words.empty() && words.front() == "!") {
@@ -358,9 +384,11 @@ class Evaluation {
     return *outcome != negated;
   }
 
+  // Whether the text holds a variable that is not set.
   static bool is_open(const std::string& text) { return text.find('$') != std::string::npos; }
 
-  // One, two or three words. An unset variable is an empty text.
+  // A test of one, two or three words. An unset variable is an empty text. Tests of files are not
+  // decided.
   static std::optional<bool> plain_test(const std::vector<std::string>& words) {
     if (words.size() == 1) return !words[0].empty() && !is_open(words[0]);
     if (words.size() == 2 && words[0] == "-z") return words[1].empty() || is_open(words[1]);
@@ -380,7 +408,7 @@ class Evaluation {
     return std::nullopt;
   }
 
-  // One round, with the first of the words.
+  // One round of a `for`, with the first of the words.
   void loop(std::size_t begin, std::size_t end) {
     const auto& words = statements_[begin].words;
     if (words.size() > 3) variables_.texts[words[1].plain()] = joined(words[3]);
@@ -394,6 +422,7 @@ class Evaluation {
     }
   }
 
+  // A word's text with variables in place; text in single quotes stays.
   std::string joined(const ShellWord& word) {
     std::string text;
     for (const ShellPart& part : word.parts)
@@ -402,7 +431,8 @@ class Evaluation {
     return text;
   }
 
-  // Splits unquoted text as a shell does; an array's elements are words even inside quotes.
+  // The words that a word expands to. Splits unquoted text as a shell does; an array's elements are
+  // words even inside quotes.
   std::vector<std::string> words_of(const ShellWord& word) {
     const bool one = word.parts.size() == 1;
     const std::string text = joined(word);
@@ -418,9 +448,12 @@ class Evaluation {
     if (part.quotes == ShellPart::Quotes::none) return split(text);
     const bool elements =
         part.quotes == ShellPart::Quotes::weak && part.text.find("[@]") != std::string::npos;
+    // A quoted text that begins with -- is split, too: scripts pass variables full of options in
+    // quotes.
     return elements || text.starts_with("--") ? split(text) : std::vector{text};
   }
 
+  // The name if the word is an assignment; `appends` tells += from =.
   static std::optional<std::string> assigned(const ShellWord& word, bool& appends) {
     if (word.parts.empty() || word.parts[0].quotes != ShellPart::Quotes::none) return std::nullopt;
     const std::string& text = word.parts[0].text;
@@ -432,7 +465,7 @@ class Evaluation {
     return text.substr(0, end);
   }
 
-  // NAME=..., NAME+=..., and the same with an array.
+  // NAME=..., NAME+=..., with a text or an array.
   void assign(const ShellWord& word, const std::string& name, bool appends) {
     if (word.is_array) {
       std::vector<std::string> elements;
@@ -462,6 +495,8 @@ class Evaluation {
     for (std::size_t i = first; i < statement.words.size(); ++i) {
       bool appends = false;
       const auto name = assigned(statement.words[i], appends);
+      // Assignments in front of a command hold for the command; they are kept as if they stood
+      // alone.
       if (name && (only_assigns || first == 1))
         assign(statement.words[i], *name, appends);
       else if (first == 0)
@@ -471,7 +506,7 @@ class Evaluation {
     command(statement);
   }
 
-  // The one with most options is kept.
+  // The command with most options is kept.
   void command(const ShellStatement& statement) {
     std::vector<ScriptArgument> arguments;
     for (const ShellWord& word : statement.words) {
@@ -488,7 +523,7 @@ class Evaluation {
     if (options(flat) > options(script_.command)) script_.command = std::move(flat);
   }
 
-  // The text after `-c` is a command line of its own.
+  // `bash -c 'TEXT'`: the text is a command line of its own.
   std::vector<ScriptArgument> with_inner_commands(const std::vector<ScriptArgument>& arguments) {
     std::vector<ScriptArgument> flat;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -511,7 +546,8 @@ class Evaluation {
   int executed_ = 0;
 };
 
-// `#SBATCH --nodes=2`, `--nodes 2`, `-N 2`, `--gpus-per-node=8`, `--gres=gpu:8`.
+// `#SBATCH --nodes=2`, `--nodes 2`, `-N 2`, `--gpus-per-node=8` set the variables that Slurm gives
+// to the script.
 void read_batch_header(const std::string& text, Variables& variables) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
@@ -539,7 +575,7 @@ bool is_option(const std::string& text) {
          std::isalpha(static_cast<unsigned char>(text[2])) != 0;
 }
 
-// srun's own options stand before the program that it starts.
+// srun's own options stand before the program that it starts, and are not the training's.
 std::size_t first_of_launcher(const std::vector<ScriptArgument>& words) {
   const auto starts = [](const ScriptArgument& word) {
     return word.text.find("python") != std::string::npos ||
@@ -570,6 +606,7 @@ Node options_of(const LaunchScript& script, const std::string& path) {
     const std::string& word = words[i].text;
     const std::size_t slash = word.rfind('/');
     const std::string file = slash == std::string::npos ? word : word.substr(slash + 1);
+    // The program's name tells the family: pretrain_bert.py, pretrain_t5.py.
     if (file.starts_with("pretrain_") && file.ends_with(".py"))
       map = map.with(file, Node::plain("true", words[i].where), words[i].where);
     if (!is_option(word)) continue;
@@ -578,6 +615,7 @@ Node options_of(const LaunchScript& script, const std::string& path) {
     std::replace(name.begin(), name.end(), '-', '_');
     std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     std::size_t last = i;
+    // An option takes all words up to the next option.
     while (equals == std::string::npos && last + 1 < words.size() &&
            !is_option(words[last + 1].text)) {
       const std::string& next = words[last + 1].text;

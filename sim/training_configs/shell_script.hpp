@@ -12,19 +12,24 @@
 
 namespace lockstep {
 
+// A word of the command, with its place in the script.
 struct ScriptArgument {
   std::string text;
   Location where;
 };
 
+// The outcome of reading a script.
 struct LaunchScript {
-  std::vector<ScriptArgument> command;           // with the most options
-  std::map<std::string, std::string> documents;  // files that heredocs would write
-  std::vector<std::string> notes;                // branches that could not be decided
+  // The command with most options, which is taken for the launch.
+  std::vector<ScriptArgument> command;
+  // Heredocs, i.e. files that the script would write, by "line N".
+  std::map<std::string, std::string> documents;
+  // Branches that could not be decided.
+  std::vector<std::string> notes;
 };
 
 // Evaluates assignments, arrays, defaults, arithmetic, tests and the first round of loops. Throws
-// ConfigError.
+// ConfigError for a script that is no script, grows without bound, or passes no options.
 LaunchScript launch_script(const std::string& text, const std::string& path);
 
 // The command's options as a map: `--micro-batch-size 4` is micro_batch_size: 4, a switch is true.

@@ -1,5 +1,5 @@
 // The shell's tokens as far as launch scripts use them: POSIX shell command language, sections 2.2
-// and 2.3, and bash's arrays.
+// and 2.3, and bash's arrays. One pass over the text; statements end at new lines, ;, & and |.
 #include "training_configs/shell_words.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 namespace lockstep {
 namespace {
 
+// Bound on the length of a script.
 constexpr std::size_t most_statements = 20'000;
 
 class Lexer {
@@ -39,9 +40,10 @@ class Lexer {
     throw ConfigError(Diagnostic{where, "", message, "it is read as a shell script"});
   }
 
-  // One character or one word further.
+  // Reads one character or one word.
   void step() {
     const char c = here();
+    // A backslash at the end joins two lines.
     if (c == '\\' && next() == '\n') {
       advance();
       return advance();
@@ -71,6 +73,7 @@ class Lexer {
     word_here(word());
   }
 
+  // Appends a word to the present statement.
   void word_here(ShellWord word) {
     if (current_.words.empty()) current_.where = word.where;
     current_.words.push_back(std::move(word));
@@ -94,6 +97,7 @@ class Lexer {
     if (!at_end() && here() != '\n' && here() != ';') word();
   }
 
+  // Remembers the word that ends the heredoc; its lines begin after this line.
   void begin_heredoc() {
     advance();
     advance();
@@ -104,7 +108,7 @@ class Lexer {
     heredocs_.push_back(end);
   }
 
-  // The lines up to the word that ends it belong to the statement before.
+  // The lines up to the word that ends a heredoc belong to the statement before.
   void skip_heredocs() {
     for (const std::string& end : heredocs_) {
       std::string body;
@@ -131,7 +135,7 @@ class Lexer {
            c == '&' || c == '<' || c == '>' || c == ')' || c == '(';
   }
 
-  // Up to a blank or an operator outside of quotes.
+  // A word: up to a blank or an operator outside of quotes.
   ShellWord word() {
     ShellWord word;
     word.where = place();
@@ -142,6 +146,7 @@ class Lexer {
     };
     while (!at_end()) {
       const char c = here();
+      // NAME=( begins an array.
       if (c == '(' && plain.ends_with('=') && word.parts.empty()) {
         flush();
         read_array(word);
@@ -191,6 +196,7 @@ class Lexer {
     }
   }
 
+  // A text in quotes, without them.
   ShellPart quoted(char quote) {
     const Location start = place();
     ShellPart part{"", quote == '"' ? ShellPart::Quotes::weak : ShellPart::Quotes::strong};

@@ -1,4 +1,11 @@
-// PyTorch's FSDP, as accelerate and its users spell it.
+// PyTorch's FSDP, as accelerate and its users spell it: `fsdp.raw_*` as options of the scenario's
+// `fsdp`. Sources: torch/distributed/fsdp/api.py (ShardingStrategy, BackwardPrefetch), and
+// FullyShardedDataParallelPlugin of accelerate.
+//
+//   FULL_SHARD or 1, reshard_after_forward: true     -> sharding: full_shard
+//   SHARD_GRAD_OP or 2, reshard_after_forward: false -> sharding: shard_grad_op
+//   NO_SHARD or 3, HYBRID_SHARD or 4, HYBRID_SHARD_ZERO2 or 5 -> the same words
+//   dp_replicate_size > 1                            -> hybrid_shard, dp_shard_size -> shard_group
 #include <fmt/format.h>
 
 #include "training_configs/interpretation.hpp"
@@ -13,12 +20,13 @@ namespace {
                                "allowed: " + allowed});
 }
 
+// "ShardingStrategy.FULL_SHARD" as "FULL_SHARD".
 std::string last_part(const std::string& text) {
   const std::size_t dot = text.rfind('.');
   return dot == std::string::npos ? text : text.substr(dot + 1);
 }
 
-// Names as PyTorch's ShardingStrategy, its numbers, or reshard_after_forward as a truth value.
+// Names of PyTorch's ShardingStrategy, its numbers, or reshard_after_forward as a truth value.
 void set_sharding(Interpreted& run, const std::string& name) {
   const std::string word = last_part(run.facts.word(name, ""));
   const auto is = [&](const char* spelling, const char* number) {
@@ -36,7 +44,8 @@ void set_sharding(Interpreted& run, const std::string& name) {
          "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, or 1 to 5");
 }
 
-// The classes to wrap are the model's repeated blocks.
+// auto_wrap_policy: TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP. The classes to wrap are
+// taken to be the model's repeated blocks.
 void set_wrap(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string word = facts.word("fsdp.raw_wrap", "");
@@ -52,6 +61,7 @@ void set_wrap(Interpreted& run) {
   }
 }
 
+// BackwardPrefetch of version 1; accelerate accepts its numbers, too.
 void set_prefetch(Interpreted& run) {
   const std::string word = last_part(run.facts.word("fsdp.raw_prefetch", ""));
   if (word.empty()) return;
@@ -65,7 +75,8 @@ void set_prefetch(Interpreted& run) {
 
 }  // namespace
 
-// Version 2 always prefetches in backward; only version 1 has a choice.
+// Version 1 unless the file says otherwise. Version 2 always prefetches in backward; only version 1
+// has a choice.
 void interpret_fsdp(Interpreted& run) {
   Facts& facts = run.facts;
   facts.replace("strategy", {"fsdp", {}, ""});
@@ -79,6 +90,7 @@ void interpret_fsdp(Interpreted& run) {
   if (version == 1) set_prefetch(run);
   const std::int64_t replicate = facts.count("dp.replicate").value_or(1);
   const std::int64_t shard = facts.count("dp.shard").value_or(-1);
+  // Replicas of the shards: hybrid sharding with the same treatment after forward.
   if (replicate > 1 && shard != 1) {
     const bool grad_op = facts.word("fsdp.sharding", "") == "shard_grad_op";
     run.derive("fsdp.sharding", grad_op ? "hybrid_shard_zero2" : "hybrid_shard", "dp.replicate");

@@ -1,4 +1,12 @@
-// torchtitan: recomputation, precision, pipelines, and a model's sizes from its layers.
+// torchtitan, as TOML until February 2026 (config/job_config.py) and as JSON of `Trainer.Config`
+// since (config/configs.py): recomputation, precision, pipelines, and a model's sizes from its
+// layers.
+//
+//   training.local_batch_size, seq_len        -> batch.micro, input.sequence
+//   parallelism.data_parallel_shard_degree    -> fsdp: {version: 2}; 1 with replicas -> ddp
+//   activation_checkpoint.mode                -> none, full: blocks, selective: operators
+//   parallelism.pipeline_parallel_schedule    -> 1f1b, gpipe, interleaved, looped-bfs, zb1p, ...
+//   JSON: num_tokens_per_microbatch_per_dp_rank / max_context_length -> batch.micro
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +16,8 @@
 namespace lockstep {
 namespace {
 
+// The scenario's word for PyTorch's class of the schedule
+// (torch/distributed/pipelining/schedules.py); "" for unknown ones.
 std::string schedule_word(const std::string& text) {
   const std::string word = lower_case(text);
   if (word == "1f1b" || word == "gpipe") return word;
@@ -19,7 +29,7 @@ std::string schedule_word(const std::string& text) {
   return "";
 }
 
-// Schedules with several stages a rank have two of them by default.
+// 1F1B by default. A schedule with several stages per rank has two per rank by default.
 void set_schedule(Interpreted& run) {
   Facts& facts = run.facts;
   if (facts.count("stages").value_or(1) <= 1) return facts.erase("schedule");
@@ -37,7 +47,8 @@ void set_schedule(Interpreted& run) {
   if (chunked) facts.set_default("chunks", "2", "torchtitan's stages for each rank");
 }
 
-// `op` keeps activations that are expensive to recompute; a number N recomputes every Nth block.
+// activation_checkpoint. `selective` with option `op` keeps activations that are expensive to
+// recompute; with a number N it recomputes every Nth block.
 void set_recomputation(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string mode = facts.word("titan.recompute", "selective");
@@ -60,7 +71,8 @@ void set_recomputation(Interpreted& run) {
                     option));
 }
 
-// fp32 weights with bf16 computation by default.
+// training.dtype is the type of the weights, mixed_precision_param that of the computation under
+// FSDP: fp32 weights with bf16 computation by default.
 void set_numbers(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string weights = facts.word("titan.weights", "float32");
@@ -70,11 +82,13 @@ void set_numbers(Interpreted& run) {
   run.derive("precision", mixed == "float16" ? "amp-fp16" : "torch-fp32", "titan.mixed");
 }
 
-// `default` reshards unless there are pipeline stages.
+// fsdp_reshard_after_forward: `default` reshards unless there are pipeline stages. torchtitan wraps
+// each block, the embedding and the head as units of their own.
 void set_sharding(Interpreted& run) {
   Facts& facts = run.facts;
   const std::int64_t replicate = facts.count("dp.replicate").value_or(1);
   const std::int64_t shard = facts.count("dp.shard").value_or(-1);
+  // Context-parallel ranks shard parameters together with data-parallel ones.
   const bool several = facts.count("context").value_or(1) > 1;
   if (shard == 1 && replicate > 1 && !several) return run.derive("strategy", "ddp", "dp.replicate");
   const std::string reshard = facts.word("titan.reshard", "default");
@@ -86,7 +100,8 @@ void set_sharding(Interpreted& run) {
   facts.replace("fsdp.wrap", {"{policy: block_and_ends}", {}, ""});
 }
 
-// A rank's samples are pipeline micro-batches of one sample by default.
+// A rank's samples are pipeline micro-batches, of one sample by default
+// (pipeline_parallel_microbatch_size; older: their number).
 void split_for_pipeline(Interpreted& run) {
   Facts& facts = run.facts;
   const auto local = facts.count("micro");
@@ -99,7 +114,7 @@ void split_for_pipeline(Interpreted& run) {
   run.derive("micro", std::to_string(micro), "micro");
 }
 
-// A family and a flavor together are a public model's name.
+// A family and a flavor together are a public model's name: llama3 and 8B.
 void name_model(Interpreted& run) {
   Facts& facts = run.facts;
   const auto name = facts.text("titan.model"), flavor = facts.text("titan.flavor");
@@ -112,17 +127,20 @@ void name_model(Interpreted& run) {
   if (flavor) run.derive("model", *name + "-" + *flavor, "titan.flavor");
 }
 
-// Options that are on in the file and priced as off.
+// Compilation, fp8, fault tolerance and graphs; options that are on in the file and priced as off
+// are marked as approximated.
 void read_extras(Interpreted& run) {
   Facts& facts = run.facts;
   const auto approximate = [&](const char* fact, const char* reason) {
     const Fact& source = *facts.find(fact);
     facts.replace(std::string("approximated.") + fact, {reason, source.where, source.key});
   };
+  // compile.components: the model, the loss, or both.
   const bool model = facts.word("titan.components", "model").find("model") != std::string::npos;
   if (facts.flag("titan.compiled") && model) run.derive("compile", "blocks", "titan.compiled");
   if (facts.flag("titan.compiled") && !model)
     approximate("titan.compiled", "a compiled loss is priced without compilation");
+  // model.converters: ["float8"] is torchao's fp8, ["mx"] its microscaled formats.
   const std::string converters = facts.word("titan.converters", "");
   if (converters.find("float8") != std::string::npos) {
     run.derive("low_precision", "fp8-" + facts.word("titan.float8_recipe", "tensorwise"),
@@ -136,6 +154,7 @@ void read_extras(Interpreted& run) {
     approximate("titan.semi_sync",
                 "the number of replicas is given at launch: one replica is priced, without its "
                 "outer steps");
+  // disable_cuda_graphs exists in the JSON of 2026 only.
   if (facts.has("titan.no_graphs")) {
     if (!facts.flag("titan.no_graphs")) run.derive("cuda_graphs", "true", "titan.no_graphs");
     run.notes.push_back(
@@ -148,7 +167,7 @@ void read_extras(Interpreted& run) {
   }
 }
 
-// 2026: tokens of a micro-batch and of a step.
+// The JSON of 2026 counts tokens of a micro-batch and of a step; a scenario counts samples.
 void read_tokens(Interpreted& run) {
   Facts& facts = run.facts;
   const auto tokens = facts.count("titan.tokens"), sequence = facts.count("sequence");
@@ -194,7 +213,7 @@ void interpret_torchtitan(Interpreted& run) {
 
 namespace {
 
-// Null counts as absent.
+// The node at a path; nothing if it is absent or null.
 std::optional<Node> below(const Node& node, std::initializer_list<const char*> path) {
   std::optional<Node> here = node;
   for (const char* part : path) {
@@ -204,6 +223,8 @@ std::optional<Node> below(const Node& node, std::initializer_list<const char*> p
   return here;
 }
 
+// Reads a model's sizes from its layers, which torchtitan's JSON writes out one by one. Layers are
+// taken to be alike, as the last one is; DeepSeek's first, dense layers are counted.
 class Sizes {
  public:
   Sizes(const Node& model, Facts& facts) : model_(model), facts_(facts) {}
@@ -216,6 +237,7 @@ class Sizes {
     copy("hidden", model_, {"dim"});
     copy("vocabulary", model_, {"vocab_size"});
     copy("heads", last, {"attention", "n_heads"});
+    // kv_lora_rank marks multi-head latent attention (DeepSeek-V3).
     if (below(last, {"attention", "kv_lora_rank"})) return latent(layers->elements());
     const auto window = below(last, {"attention", "inner_attention", "window_size"});
     if (window) return unknown("attention in windows of tokens");
@@ -240,11 +262,14 @@ class Sizes {
     if (const auto node = below(from, path)) set(name, node->scalar(), *node);
   }
 
+  // Forgets the sizes: the model has no family here. The fact `model` gets a name that nobody
+  // knows, so that the import asks for --model.
   void unknown(const std::string& reason) {
     for (const std::string& name : facts_.names("model.")) facts_.erase(name);
     facts_.set("model", {"a model with " + reason, model_.where(), "model_spec.model"});
   }
 
+  // A mixture of experts with grouped attention (Qwen3).
   void experts(const Node& layer) {
     if (below(layer, {"moe", "shared_experts"}))
       return unknown("shared experts beside grouped attention");
@@ -254,6 +279,7 @@ class Sizes {
     copy("top", layer, {"moe", "router", "top_k"});
   }
 
+  // DeepSeek-V3: latent attention, dense layers first, then layers of experts.
   void latent(const std::vector<Node>& layers) {
     const Node& last = layers.back();
     const auto rank = below(last, {"attention", "q_lora_rank"});
@@ -286,6 +312,7 @@ Node with_torchtitan_sizes(const Node& root, Facts& facts) {
     facts.set("titan.model", {name->scalar(), name->where(), "model_spec.name"});
   const auto recompute = root.find("activation_checkpoint");
   if (!recompute) return root;
+  // activation_checkpoint is a class with different fields for each mode, or absent for none.
   const bool none = recompute->kind() != Node::Kind::map;
   const char* mode = none                                                   ? "none"
                      : recompute->find("force_recompute_mm_shapes_by_fqns") ? "selective"

@@ -1,4 +1,11 @@
-// Hugging Face's Trainer and the programs that build on it: defaults and kinds of training.
+// Hugging Face's Trainer (transformers, training_args.py) and the programs that build on it (TRL,
+// alignment-handbook, open-r1, ms-swift): defaults and kinds of training.
+//
+//   per_device_train_batch_size (8)       -> batch.micro
+//   fsdp: "full_shard auto_wrap offload"  -> fsdp: {sharding, wrap: {policy: block}, cpu_offload}
+//   deepspeed: ds.json                    -> the file is followed
+//   bf16, fp16                            -> amp-bf16, amp-fp16
+//   attn_implementation                   -> eager: plain, all others: fused
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +20,7 @@ bool holds(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
+// Marks the key of a fact as refused or approximated, with a reason.
 void refuse(Interpreted& run, const std::string& fact, const std::string& reason) {
   const Fact& source = *run.facts.find(fact);
   run.facts.replace("refused." + fact, {reason, source.where, source.key});
@@ -23,11 +31,13 @@ void approximate(Interpreted& run, const std::string& fact, const std::string& r
   run.facts.replace("approximated." + fact, {reason, source.where, source.key});
 }
 
-// "full_shard auto_wrap offload", or a list of such words, or true.
+// `fsdp`: "full_shard auto_wrap offload", or a list of such words, or true. Keys of fsdp_config
+// win.
 void read_fsdp_words(Interpreted& run) {
   const std::string words = run.facts.word("trainer.fsdp", "");
   if (words.empty() || words == "[]" || words == "false") return;
   run.facts.replace("kind", {"fsdp", {}, ""});
+  // The longer word comes first: "hybrid_shard" is a part of "hybrid_shard_zero2".
   for (const char* name :
        {"full_shard", "shard_grad_op", "no_shard", "hybrid_shard_zero2", "hybrid_shard"}) {
     if (!holds(words, name)) continue;
@@ -41,6 +51,7 @@ void read_fsdp_words(Interpreted& run) {
     run.derive("fsdp.cpu_offload", "true", "trainer.fsdp");
 }
 
+// attn_implementation: eager writes the scores to memory, sdpa and flash_attention_* do not.
 void read_attention(Interpreted& run) {
   const std::string word = run.facts.word("trainer.attention", "");
   if (word == "eager") return run.derive("attention", "plain", "trainer.attention");
@@ -51,6 +62,7 @@ void read_attention(Interpreted& run) {
                 "FlashAttention 3 is priced as 2: an upper bound of the step");
 }
 
+// Reinforcement learning that generates answers during training. True if it was found.
 bool refuses_generation(Interpreted& run) {
   for (const char* fact : {"trainer.generation", "trainer.generations", "trainer.rewards"}) {
     if (!run.facts.has(fact)) continue;
@@ -61,7 +73,8 @@ bool refuses_generation(Interpreted& run) {
   return false;
 }
 
-// Pairs of sequences, and in DPO a frozen reference model beside. Left out, they are pairs alone.
+// Training on preferences: pairs of sequences, and in DPO a frozen reference model beside. If the
+// user leaves the key out, a sample is priced as two sequences.
 void read_preferences(Interpreted& run) {
   Facts& facts = run.facts;
   constexpr std::array stages{"dpo", "ipo", "kto", "orpo", "simpo", "rm", "ppo", "grpo"};
@@ -80,10 +93,12 @@ void read_preferences(Interpreted& run) {
     break;
   }
   const Fact* micro = facts.peek("micro");
+  // A micro-batch that the user states is taken as it stands.
   if (!micro || micro->key.starts_with("--")) return;
   run.derive("micro", std::to_string(2 * facts.count("micro").value_or(1)), "micro");
 }
 
+// TRL's own arguments: a sequence length, packing, preferences, generations.
 bool is_trl(const Facts& facts) {
   const auto any = [&](const char* name) { return facts.has(name); };
   return any("sequence") || any("trainer.packing") || any("trainer.preference") ||
@@ -95,9 +110,11 @@ bool is_trl(const Facts& facts) {
 void interpret_trainer(Interpreted& run) {
   Facts& facts = run.facts;
   const bool configures = facts.has("model") || facts.has("micro") || facts.has("optimizer");
+  // A file of FSDP's settings alone, to which `fsdp_config` points, has no defaults to add.
   const bool fragment = !configures && facts.has("trainer.fsdp");
   read_fsdp_words(run);
   if (fragment) return;
+  // SFTConfig of TRL differs from TrainingArguments in three defaults.
   const bool trl = !facts.has("program") && (is_trl(facts) || !facts.has("micro"));
   if (trl) {
     facts.set_default("sequence", "1024", "TRL of 2026");

@@ -1,4 +1,5 @@
-// Robust statistics of step times: medians, and distances from them.
+// Robust statistics of step times: medians and quantiles, which a few slow steps do not move, and
+// distances from them. docs/import-metrics.md ("Method") has the thresholds.
 #include "training_logs/diagnosis.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,8 @@ namespace {
 // Steps that take so many times the median stand out.
 constexpr double slow = 1.5;
 
-// Between two values by a straight line.
+// Linear interpolation between the neighboring values.
+// REQUIRES: `values` is not empty.
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   const double place = share * static_cast<double>(values.size() - 1);
@@ -34,20 +36,24 @@ std::string time_text(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
+// Times from one kind of statement in the log.
 struct Source {
   const char* name;
   std::vector<StepTime> steps;
 };
 
-// Times that the log states come first, then times from its rates, then times from its clock.
+// The times of a log by its best source: times that the log states come first, then times from its
+// rates, then times from its clock.
 Source times_of(const TrainingLog& log, double tokens, double samples, std::int64_t gpus) {
   Source said{"its times", {}}, rates{"its rates", {}}, clock{"its clock", {}};
+  // Tokens that the rate of the log counts in a step; 0 = not known.
   const double share = log.per_gpu && gpus > 0 ? tokens / static_cast<double>(gpus)
                        : log.per_gpu           ? 0
                                                : tokens;
   const double batch = samples > 0 ? samples : log.global_batch.value_or(0);
   for (std::size_t i = 0; i < log.entries.size(); ++i) {
     const LogEntry& entry = log.entries[i];
+    // The entry stands for the steps after the previous entry.
     const std::int64_t before = i == 0 ? entry.step - 1 : log.entries[i - 1].step;
     StepTime time{before + 1, entry.step, 0};
     const auto add = [&](Source& source, double seconds) {
@@ -60,6 +66,7 @@ Source times_of(const TrainingLog& log, double tokens, double samples, std::int6
       add(rates, share / *entry.tokens_per_second);
     else if (entry.samples_per_second && batch > 0)
       add(rates, batch / *entry.samples_per_second);
+    // The clock gives the mean over the steps between two lines.
     const bool follows = i > 0 && entry.clock && log.entries[i - 1].clock && entry.step > before;
     if (follows)
       add(clock,
@@ -70,7 +77,8 @@ Source times_of(const TrainingLog& log, double tokens, double samples, std::int6
   return clock;
 }
 
-// Entries from the first one that is not slow on.
+// Drops the entries up to the first one that is at most 1.1 medians. If more than half of the log
+// would go, nothing is dropped: the run is not steady.
 void leave_out_warm_up(SteadySteps& steps) {
   if (steps.all.size() < 2) return;
   const double median = quantile(seconds_of(steps.all), 0.5);
@@ -83,7 +91,8 @@ void leave_out_warm_up(SteadySteps& steps) {
   steps.all.erase(steps.all.begin(), steps.all.begin() + static_cast<std::ptrdiff_t>(first));
 }
 
-// The distance at which slow steps follow each other, 0 = none.
+// The distance at which slow steps follow each other; 0 = none. A period is found if eight in ten
+// of the distances are a multiple of their median.
 std::int64_t period_of(const std::vector<const StepTime*>& slow_steps) {
   if (slow_steps.size() < 3) return 0;
   std::vector<double> distances;
@@ -98,6 +107,7 @@ std::int64_t period_of(const std::vector<const StepTime*>& slow_steps) {
   return regular ? static_cast<std::int64_t>(usual) : 0;
 }
 
+// A ratio as a difference: 1.18 is "+18 %".
 std::string percent(double ratio) {
   return fmt::format("{:+.0f} %", 100 * (ratio - 1));
 }
@@ -107,7 +117,7 @@ std::string range_text(const StepTime& step) {
                                  : fmt::format("{} to {}", step.first, step.last);
 }
 
-// A period explains slow steps; without one they are listed.
+// Slow steps and their share of the time. A period explains them; without one they are listed.
 void tell_slow_steps(const SteadySteps& steps, std::vector<std::string>& sentences) {
   std::vector<const StepTime*> slow_steps;
   double extra = 0, all = 0;
@@ -141,7 +151,8 @@ void tell_slow_steps(const SteadySteps& steps, std::vector<std::string>& sentenc
                   slow_steps.size() > 5 ? ", ..." : ""));
 }
 
-// Ten entries at least: medians of two say little.
+// The change of the median from the first fifth of the entries to the last. Ten entries at least:
+// medians of two say little.
 void tell_drift(const SteadySteps& steps, std::vector<std::string>& sentences) {
   const std::size_t part = steps.all.size() / 5;
   if (part < 2) return;
@@ -208,6 +219,7 @@ std::vector<std::string> what_differs(const SteadySteps& steps, const PredictedS
                        const std::string& guess) {
     if (!(measured > 0) || !(expected > 0)) return;
     const double ratio = measured / expected;
+    // Sorted by the distance on a logarithmic scale, so that half and double are equally far.
     found.emplace_back(std::abs(std::log(ratio)),
                        fmt::format("{} {}{}", name, percent(ratio), guess));
   };

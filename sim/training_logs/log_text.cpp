@@ -1,4 +1,5 @@
-// Scans log lines for numbers, sizes and clocks.
+// Scans log lines for numbers, sizes and clocks. Reads character by character, because logs mix
+// thousands separators, exponents and units in ways that no library function accepts.
 #include "training_logs/log_text.hpp"
 
 #include <cctype>
@@ -12,12 +13,14 @@ bool is_digit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
+// A number, and the text behind it (its unit).
 struct Quantity {
   double value = 0;
-  std::string_view rest;  // what follows the digits
+  std::string_view rest;
 };
 
-// The first occurrence of the key that is a word of its own.
+// The number after the first occurrence of the key that is a word of its own: "step" is not found
+// in "micro_step".
 std::optional<Quantity> quantity_after(std::string_view line, std::string_view key) {
   std::size_t at = 0;
   while (true) {
@@ -34,6 +37,7 @@ std::optional<Quantity> quantity_after(std::string_view line, std::string_view k
   std::string digits;
   while (!text.empty()) {
     const char c = text[0];
+    // A comma counts as a thousands separator between digits only.
     const bool comma = c == ',' && text.size() > 1 && is_digit(text[1]) && !digits.empty();
     const bool exponent =
         (c == 'e' || c == 'E') && text.size() > 2 && !digits.empty() &&
@@ -63,7 +67,7 @@ double days_from_civil(int year, int month, int day) {
   return era * 146097.0 + day_of_era - 719468;
 }
 
-// So many digits, and nothing else.
+// The number of exactly `count` digits at a place; nothing if another character is among these.
 std::optional<int> digits_at(std::string_view text, std::size_t at, std::size_t count) {
   if (at + count > text.size()) return std::nullopt;
   int value = 0;
@@ -74,7 +78,7 @@ std::optional<int> digits_at(std::string_view text, std::size_t at, std::size_t 
   return value;
 }
 
-// "15:57:42,774" at a place of the text.
+// Seconds of "15:57:42,774" at a place of the text; the fraction may follow a comma or a dot.
 std::optional<double> time_of_day(std::string_view text, std::size_t at) {
   const auto hours = digits_at(text, at, 2), minutes = digits_at(text, at + 3, 2),
              seconds = digits_at(text, at + 6, 2);
@@ -95,6 +99,7 @@ std::optional<double> number_after(std::string_view line, std::string_view key) 
   const auto quantity = quantity_after(line, key);
   if (!quantity) return std::nullopt;
   const char unit = quantity->rest.empty() ? ' ' : quantity->rest[0];
+  // A letter counts as a unit only if no further letter follows: 4.34GB has no multiple.
   const bool alone =
       quantity->rest.size() < 2 || std::isalpha(static_cast<unsigned char>(quantity->rest[1])) == 0;
   if (alone && unit == 'K') return quantity->value * 1e3;
@@ -108,7 +113,8 @@ std::optional<double> bytes_after(std::string_view line, std::string_view key) {
   if (!quantity || quantity->value <= 0) return std::nullopt;
   std::string_view unit = quantity->rest;
   while (!unit.empty() && unit[0] == ' ') unit.remove_prefix(1);
-  const char letter = unit.empty() ? 'M' : unit[0];  // Megatron's heading says MB
+  // Megatron's lines have no unit; their heading says MB, which is MiB there.
+  const char letter = unit.empty() ? 'M' : unit[0];
   const double factor = letter == 'G' ? 1 << 30 : letter == 'K' ? 1 << 10 : 1 << 20;
   return quantity->value * factor;
 }
@@ -120,6 +126,7 @@ std::optional<double> clock_in(std::string_view line) {
     const auto time =
         line[i + 10] == ' ' || line[i + 10] == 'T' ? time_of_day(line, i + 11) : std::nullopt;
     if (!time) continue;
+    // ISO order, else the American one: month/day/year.
     const auto year = digits_at(line, i, 4), month = digits_at(line, i + 5, 2),
                day = digits_at(line, i + 8, 2);
     if (year && month && day) return days_from_civil(*year, *month, *day) * 86400 + *time;
@@ -140,6 +147,7 @@ std::optional<double> duration_in(std::string_view text) {
     days = *count;
     text.remove_prefix(comma + 2);
   }
+  // Python's timedelta writes hours without a leading zero.
   const std::string padded = text.find(':') == 1 ? "0" + std::string(text) : std::string(text);
   const auto time = time_of_day(padded, 0);
   if (!time) return std::nullopt;

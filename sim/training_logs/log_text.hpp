@@ -1,4 +1,6 @@
-// Extracts values from lines of logs. Used by the readers of all log formats.
+// Extracts numbers, sizes and clocks from lines of logs, by the word in front of the value. Used by
+// the readers of all log formats (training_log.cpp). All functions return nothing if the line has
+// no such value.
 #pragma once
 
 #include <optional>
@@ -9,7 +11,8 @@
 namespace lockstep {
 
 // The number after `key` in the line: "tps: 30,768", "elapsed_time_per_iteration_ms: 11.5K"
-// (11500), "MaxMemAllocated=4.34GB" (4.34). Commas between digits are ignored.
+// (11500), "MaxMemAllocated=4.34GB" (4.34). The key must be a word of its own. Commas between
+// digits are ignored.
 std::optional<double> number_after(std::string_view line, std::string_view key);
 // Bytes after `key`: "9.46GiB", "547M" (MiB), "4.34GB" (GiB, as DeepSpeed and Megatron write it).
 std::optional<double> bytes_after(std::string_view line, std::string_view key);

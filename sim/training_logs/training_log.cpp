@@ -1,4 +1,12 @@
-// Recognises the program of a log, line by line.
+// Recognizes the program of a log, and reads its lines into entries. A text log is tried with the
+// line readers of all programs, and the program with the most readable lines wins; files of JSON
+// and CSV are told by their first character and their heading.
+//
+//   torchtitan    step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768
+//   Megatron-LM   iteration 2/ 100 | ... | elapsed time per iteration (ms): 5630.1 |
+//   nanotron      iteration: 991 / 1000 | ... | elapsed_time_per_iteration_ms: 45 |
+//   DeepSpeed     epoch=0/micro_step=120/global_step=120, ..., CurrSamplesPerSec=219.1, ...
+//   Trainer       {'train_runtime': 73.58, 'train_steps_per_second': 1.74, ...}
 #include "training_logs/training_log.hpp"
 
 #include <fmt/format.h>
@@ -19,13 +27,14 @@ bool holds(std::string_view line, std::string_view part) {
   return line.find(part) != std::string_view::npos;
 }
 
+// The step number after a key, if it is plausible.
 std::optional<std::int64_t> step_after(std::string_view line, std::string_view key) {
   const auto value = number_after(line, key);
   if (!value || *value < 0 || *value > 1e15) return std::nullopt;
   return static_cast<std::int64_t>(*value);
 }
 
-// An entry of the step that `line` names under `key`.
+// An entry of the step that `line` names under `key`, with the line's clock.
 std::optional<LogEntry> entry_of(std::string_view line, std::string_view key) {
   const auto step = step_after(line, key);
   if (!step) return std::nullopt;
@@ -35,10 +44,12 @@ std::optional<LogEntry> entry_of(std::string_view line, std::string_view key) {
   return entry;
 }
 
-// Reads the lines of one program, and ignores all other lines.
+// Reads the lines of one program, and ignores all other lines. Returns true if it has read the
+// line.
 using LineReader = bool (*)(std::string_view line, TrainingLog& log);
 
-// "step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768"; `wps` before 2025.
+// "step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768" (components/metrics.py). `tps` is
+// tokens per second of one GPU, `wps` before 2025; `memory` is the reserved peak.
 bool read_torchtitan(std::string_view line, TrainingLog& log) {
   const auto rate = holds(line, " tps:") ? number_after(line, "tps") : number_after(line, "wps");
   auto entry = entry_of(line, "step");
@@ -50,9 +61,12 @@ bool read_torchtitan(std::string_view line, TrainingLog& log) {
   return true;
 }
 
-// "iteration 2/ 100 | ... | elapsed time per iteration (ms): 5630.1 | ..."
+// "iteration 2/ 100 | ... | elapsed time per iteration (ms): 5630.1 | ..." (training/training.py),
+// and "[Rank 0] ... memory (MB) | allocated: ... | max allocated: ... | max reserved: ..." once
+// after the first steps.
 bool read_megatron(std::string_view line, TrainingLog& log) {
   if (holds(line, "max allocated:") && holds(line, "memory (MB)")) {
+    // The line of memory may come before the first iteration.
     if (log.entries.empty()) log.entries.push_back({});
     log.entries.back().allocated = bytes_after(line, "max allocated");
     log.entries.back().reserved = bytes_after(line, "max reserved");
@@ -67,7 +81,8 @@ bool read_megatron(std::string_view line, TrainingLog& log) {
   return true;
 }
 
-// "iteration: 991 / 1000 | ... | elapsed_time_per_iteration_ms: 45 | tokens_per_sec: 14.2K | ..."
+// "iteration: 991 / 1000 | ... | elapsed_time_per_iteration_ms: 45 | tokens_per_sec: 14.2K | ...".
+// The rates of all GPUs and of one GPU give the number of GPUs.
 bool read_nanotron(std::string_view line, TrainingLog& log) {
   const auto milliseconds = number_after(line, "elapsed_time_per_iteration_ms");
   auto entry = entry_of(line, "iteration");
@@ -86,6 +101,7 @@ bool read_nanotron(std::string_view line, TrainingLog& log) {
 }
 
 // "epoch=0/micro_step=120/global_step=120, ..., CurrSamplesPerSec=219.1, MemAllocated=4.34GB, ..."
+// (utils/timer.py, ThroughputTimer).
 bool read_deepspeed(std::string_view line, TrainingLog& log) {
   const auto rate = number_after(line, "CurrSamplesPerSec");
   auto entry = entry_of(line, "global_step");
@@ -96,7 +112,8 @@ bool read_deepspeed(std::string_view line, TrainingLog& log) {
   return true;
 }
 
-// "{'train_runtime': 73.58, 'train_samples_per_second': 6.9, 'train_steps_per_second': 1.74, ...}"
+// "{'train_runtime': 73.58, 'train_samples_per_second': 6.9, 'train_steps_per_second': 1.74, ...}":
+// the summary at the end of a run. Samples over steps are the global batch.
 bool read_trainer(std::string_view line, TrainingLog& log) {
   const auto rate = number_after(line, "train_steps_per_second'");
   if (!rate || *rate <= 0) return false;
@@ -110,6 +127,7 @@ struct LineFormat {
   const char* program;
   LineReader read;
 };
+// The first reader that accepts a line gets it.
 constexpr std::array line_formats{
     LineFormat{"nanotron", read_nanotron}, LineFormat{"Megatron-LM", read_megatron},
     LineFormat{"torchtitan", read_torchtitan}, LineFormat{"DeepSpeed", read_deepspeed},
@@ -125,12 +143,14 @@ std::vector<std::string_view> lines_of(const std::string& text) {
   return lines;
 }
 
-// The program with the most lines.
+// A text log of the program with the most lines. Each line belongs to the first program that can
+// read it.
 TrainingLog text_log(const std::string& text) {
   std::array<TrainingLog, line_formats.size()> logs;
   std::array<int, line_formats.size()> hits{};
   int overflows = 0;
   for (const std::string_view line : lines_of(text)) {
+    // Loss scaling of fp16 skips the optimizer after an overflow, so such steps are shorter.
     overflows += holds(line, "Skipping step") && holds(lower_case(line), "overflow");
     for (std::size_t i = 0; i < line_formats.size(); ++i) {
       if (!line_formats[i].read(line, logs[i])) continue;
@@ -149,8 +169,8 @@ TrainingLog text_log(const std::string& text) {
   return log;
 }
 
-// Columns by parts of their names, as W&B, TensorBoard, torchtitan, Composer, Megatron and Trainer
-// call them.
+// A column by a part of its name, as W&B, TensorBoard, torchtitan, Composer, Megatron and Trainer
+// call it, and the field that it fills. `factor` converts to seconds or bytes.
 struct Column {
   const char* part;
   std::optional<double> LogEntry::*field;
@@ -158,6 +178,7 @@ struct Column {
   bool per_gpu;
 };
 constexpr double gib = 1 << 30;
+// The first part that is found decides, so special names precede general ones.
 constexpr std::array columns{
     Column{"iteration-time", &LogEntry::seconds, 1, false},
     Column{"time_metrics/end_to_end(s)", &LogEntry::seconds, 1, false},
@@ -187,11 +208,13 @@ bool is_step(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// A value under its column's name; unknown columns are ignored.
+// Puts a value into the entry under its column's name; unknown columns are ignored. W&B exports the
+// least and the greatest of grouped runs as columns NAME__MIN and NAME__MAX.
 void take(const std::string& name, const std::string& text, LogEntry& entry, TrainingLog& log) {
   const std::string key = lower_case(name);
   const auto value = number_after(text, "");
   if (is_step(key) && value) entry.step = static_cast<std::int64_t>(*value);
+  // LLaMA-Factory's clock, e.g. "0:12:45".
   if (key == "elapsed_time") entry.clock = duration_in(text);
   if (!value || text.empty() || key.ends_with("__min") || key.ends_with("__max")) return;
   for (const Column& column : columns) {
@@ -202,6 +225,7 @@ void take(const std::string& name, const std::string& text, LogEntry& entry, Tra
   }
 }
 
+// The first line is the heading.
 TrainingLog csv_log(const std::string& text) {
   TrainingLog log;
   log.program = "CSV";
@@ -220,6 +244,7 @@ TrainingLog csv_log(const std::string& text) {
   return log;
 }
 
+// One JSON object per line; lines that are none are skipped.
 TrainingLog json_lines_log(const std::string& text) {
   TrainingLog log;
   log.program = "JSON lines";
@@ -236,7 +261,8 @@ TrainingLog json_lines_log(const std::string& text) {
   return log;
 }
 
-// Hugging Face's trainer_state.json: losses by step, and the run's time in its last entry.
+// Hugging Face's trainer_state.json: losses by step, and the run's time in its last entry. The file
+// has no time of single steps.
 TrainingLog trainer_state(const nlohmann::json& state) {
   TrainingLog log;
   log.program = "Hugging Face Trainer";
@@ -262,7 +288,7 @@ TrainingLog trainer_state(const nlohmann::json& state) {
   return log;
 }
 
-// "1 8.049": steps and losses.
+// "1 8.049": a file of steps and losses, which has a hint of its own.
 bool is_losses(const std::string& text) {
   const auto lines = lines_of(text);
   return !lines.empty() &&
@@ -277,7 +303,7 @@ bool is_table(const std::string& text) {
                      [](const std::string& name) { return is_step(lower_case(name)); });
 }
 
-// By the first character, then by the heading.
+// The format by the first character, then by the heading.
 TrainingLog any_log(const std::string& text, const std::string& path) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const char begins = first == std::string::npos ? ' ' : text[first];
@@ -290,13 +316,14 @@ TrainingLog any_log(const std::string& text, const std::string& path) {
         throw file_error(path, "log_history", "is not as Trainer writes it");
       }
     }
+    // A console log whose first line is the Trainer's summary.
     if (holds(text, "train_runtime")) return text_log(text);
     return json_lines_log(text);
   }
   return is_table(text) ? csv_log(text) : text_log(text);
 }
 
-// The last line on a step counts.
+// Orders entries by step. The last line on a step counts: a restarted run repeats steps.
 void sort_by_step(TrainingLog& log) {
   std::map<std::int64_t, LogEntry> by_step;
   for (const LogEntry& entry : log.entries) by_step[entry.step] = entry;

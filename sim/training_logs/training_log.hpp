@@ -1,5 +1,5 @@
 // Logs of training programs: step times and memory of a GPU. Use training_log() for any of the
-// formats.
+// formats; `import-metrics` and `diagnose` do (docs/import-metrics.md).
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,45 @@
 namespace lockstep {
 
 // The values of one line, after `step` steps. A rate or a time is the mean over the steps since the
-// previous line.
+// previous line. Absent = the line does not say it.
 struct LogEntry {
   std::int64_t step = 0;
-  std::optional<double> seconds;  // of one step
-  std::optional<double> clock;    // seconds, from any origin, at which the line was written
-  std::optional<double> tokens_per_second;   // of one GPU, or of all: TrainingLog::per_gpu
-  std::optional<double> samples_per_second;  // of all GPUs
-  std::optional<double> allocated;           // bytes, the peak so far of one GPU
+  // Seconds of one step.
+  std::optional<double> seconds;
+  // Seconds, from any origin, at which the line was written.
+  std::optional<double> clock;
+  // The rate of one GPU or of all GPUs; TrainingLog::per_gpu says which.
+  std::optional<double> tokens_per_second;
+  // The rate of all GPUs together.
+  std::optional<double> samples_per_second;
+  // Bytes: the peak so far of one GPU's allocated memory, and of its reserved memory.
+  std::optional<double> allocated;
   std::optional<double> reserved;
 };
 
+// A log in terms that all programs share.
 struct TrainingLog {
   std::string file;
-  std::string program;                 // for people
-  std::vector<LogEntry> entries;       // by step; one for each
-  bool per_gpu = false;                // tokens_per_second is of one GPU
-  std::optional<double> mean_seconds;  // of a step, over the whole run, where a summary says it
-  std::optional<double> global_batch;  // samples of one step
-  std::optional<std::int64_t> gpus;    // where rates of one and of all GPUs stand side by side
+  // The program's name, for people.
+  std::string program;
+  // Ascending steps, one entry for each step that the log names.
+  std::vector<LogEntry> entries;
+  // Whether tokens_per_second is the rate of one GPU.
+  bool per_gpu = false;
+  // Mean seconds of a step over the whole run, where a summary says it.
+  std::optional<double> mean_seconds;
+  // Samples of one step over all GPUs, where the log says it.
+  std::optional<double> global_batch;
+  // Number of GPUs, where rates of one and of all GPUs stand side by side.
+  std::optional<std::int64_t> gpus;
+  // Remarks for a person.
   std::vector<std::string> notes;
 };
 
-// Text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer,
+// Reads text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer,
 // trainer_state.json, LLaMA-Factory's trainer_log.jsonl, JSONL, and CSV as W&B and TensorBoard
-// export it. Throws ConfigError if the file is unreadable, or no line has a known format.
+// export it. The program is told by the lines. Throws ConfigError if the file is unreadable, or no
+// line has a known format.
 TrainingLog training_log(const std::string& path);
 
 }  // namespace lockstep

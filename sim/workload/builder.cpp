@@ -1,6 +1,7 @@
-// Host counts follow eager PyTorch: `operators` counts ATen operators that do work
-// (a Linear is one addmm), explicit views, and in backward the AccumulateGrad node of each
-// parameter.
+// Implements the builder of training steps: parameters with autocast's casts (fact 22), tied
+// weights, frozen and quantized weights, and the passes over the finished graph.
+// Host counts follow eager PyTorch: `operators` counts ATen operators that do work (a Linear is one
+// addmm), explicit views, and in backward the AccumulateGrad node of each parameter.
 #include "workload/builder.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +19,8 @@ StepBuilder::StepBuilder(const StepOptions& options)
       casts_trained_(is_autocast(options.precision)) {
   step_.precision = options.precision;
   step_.samples = options.samples;
+  // A frozen base in half precision under autocast: the step is one of pure half precision in which
+  // trained weights alone are fp32 and are cast.
   if (!options.fine_tuning.frozen.half || !casts_trained_) return;
   const bool fp16 = options.precision == Precision::amp_fp16;
   options_.precision = fp16 ? Precision::pure_fp16 : Precision::pure_bf16;
@@ -67,6 +70,8 @@ int StepBuilder::new_storage(double size, int layer) {
   return static_cast<int>(storages_.size()) - 1;
 }
 
+// Each addition reads two tensors and writes one. FLOPs assume elements of 4 bytes; they never
+// bound an addition.
 Kernel gradient_sum(int additions, double output_bytes) {
   Kernel kernel;
   kernel.pass = Pass::backward;
@@ -108,15 +113,18 @@ int storage_count(const TrainingStep& step) {
   return count;
 }
 
+// "mlp.all_gather", "mlp.all_gather_2", ...
 std::string StepBuilder::unused_name(const std::string& name) {
   const int used = ++names_[name];
   return used == 1 ? name : fmt::format("{}_{}", name, used);
 }
 
-// Autograd sums the gradients of an output that several layers read, one add at a time.
+// Autograd sums the gradients of an output that several layers read, one addition at a time, before
+// the backward of the layer that wrote the output.
 void StepBuilder::sum_gradients(std::size_t index) {
   Layer& layer = step_.layers[index];
-  // Products that share an exchange are one product.
+  // Megatron-LM's fused projections read a shared exchange as one product, which gives one
+  // gradient.
   const bool one_product =
       !layer.backward_exchanges.empty() && options_.parallel.tensor.shared_exchanges;
   if (readers_[index] < 2 || one_product) return;
@@ -124,6 +132,8 @@ void StepBuilder::sum_gradients(std::size_t index) {
                         gradient_sum(readers_[index] - 1, layer.output_bytes));
 }
 
+// Walks back from the logits over elementwise layers (soft caps, casts) to the head, the product
+// that computes them.
 void StepBuilder::take_in_pieces(int logits, std::int64_t pieces) {
   while (!uses(step_.layers[logits].forward, KernelKind::gemm)) {
     logits = step_.layers[logits].inputs.front();
@@ -133,7 +143,9 @@ void StepBuilder::take_in_pieces(int logits, std::int64_t pieces) {
   pieces_ = static_cast<int>(pieces);
 }
 
-// Backward begins with the last reader, and what it gathers again serves the other readers.
+// A gathered input that was not kept (keep_gathered = false) is gathered a second time in backward.
+// Backward reaches the last reader first; its gather serves the other readers, too. Each reader has
+// the gathered copy as workspace.
 void StepBuilder::repeat_exchanges() {
   for (const auto& [index, exchange] : repeated_) {
     Layer* last = nullptr;
@@ -149,6 +161,8 @@ void StepBuilder::repeat_exchanges() {
   }
 }
 
+// Reorders the layers so that shared experts overlap with the exchanges of tokens, and renumbers
+// every index of a layer. Throws ConfigError if the model has no layers to move.
 void StepBuilder::put_shared_experts_beside_tokens() {
   const std::vector<std::size_t> order = order_beside_tokens(step_.layers);
   if (std::is_sorted(order.begin(), order.end())) {
@@ -156,7 +170,7 @@ void StepBuilder::put_shared_experts_beside_tokens() {
                           "no experts that see every token stand beside all-to-alls",
                           "none, or a model with shared experts and `dispatch: all-to-all`");
   }
-  std::vector<int> place(order.size());  // of each layer from now on
+  std::vector<int> place(order.size());  // new index, by old index
   for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
   const auto move = [&place](int& layer) {
     if (layer >= 0) layer = place[static_cast<std::size_t>(layer)];
@@ -180,6 +194,8 @@ void StepBuilder::put_shared_experts_beside_tokens() {
   move(first_in_pieces_);
 }
 
+// The order matters: layer indices change first, and sums of gradients must be there before the
+// pieces divide a layer's kernels.
 TrainingStep StepBuilder::finish() {
   if (options_.parallel.expert.overlap == ExpertOverlap::shared) put_shared_experts_beside_tokens();
   for (std::size_t i = 0; i < step_.layers.size(); ++i) sum_gradients(i);
@@ -202,6 +218,7 @@ bool is_product(const Kernel& kernel) {
          kernel.kind == KernelKind::attention;
 }
 
+// Every input that requires a gradient gets one from this layer.
 LayerWriter::LayerWriter(StepBuilder& builder, const std::string& name, const std::string& kind,
                          const std::string& block, const std::vector<Value>& inputs)
     : builder_(builder), index_(static_cast<int>(builder.step_.layers.size())) {
@@ -233,6 +250,9 @@ void LayerWriter::attribute(const std::string& name, std::int64_t value) {
   layer_.attributes.emplace_back(name, value);
 }
 
+// A trained parameter brings kernels of its own. With main gradients (Megatron-LM), backward adds
+// the bf16 gradient to an fp32 one. Under autocast, forward casts the weight once per step and
+// keeps the half-precision copy for backward, whose gradient is cast back to fp32.
 void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t> shape,
                             bool matmul) {
   Parameter parameter;
@@ -244,6 +264,7 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   parameter.expert = owns_experts_;
   trains_last_ = builder_.freezing_.trains(layer_.name, parameter.name);
   if (!trains_last_) return frozen_parameter(std::move(parameter), matmul);
+  // peft's modules_to_save trains a copy of the module and keeps the frozen original beside it.
   if (builder_.freezing_.whole(layer_.name)) {
     Parameter original = parameter;
     original.name = layer_.name + ".original." + suffix;
@@ -256,6 +277,7 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
     const auto count = static_cast<double>(parameter.count);
     late_backward(KernelKind::elementwise, 6 * count, 4 * count);  // bf16 added to fp32
   }
+  // Only matrices have a half-precision copy to keep; backward does not read biases.
   const bool cast = matmul && builder_.casts_trained();
   const double full = 4.0 * parameter.count;
   const double half = 2.0 * parameter.count;
@@ -269,7 +291,9 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   layer_.parameters.push_back(std::move(parameter));
 }
 
-// Autocast keeps no copy of a frozen weight: each product makes one, which backward needs for its input.
+// A frozen parameter has no gradient. Quantized, it is dequantized into workspace before each
+// product, forward and backward. Otherwise autocast, which caches copies of trained weights only,
+// casts it for each product, and backward needs that copy for the input's gradient.
 void LayerWriter::frozen_parameter(Parameter parameter, bool matmul) {
   parameter.trainable = false;
   const auto count = static_cast<double>(parameter.count);
@@ -294,6 +318,8 @@ void LayerWriter::frozen_parameter(Parameter parameter, bool matmul) {
   layer_.parameters.push_back(std::move(parameter));
 }
 
+// The owner keeps the parameter and its gradient. This layer adds its own casts and, in the owner's
+// backward, the sum of both uses' gradients.
 void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape) {
   const auto found = builder_.owners_.find(owner + ".weight");
   if (found == builder_.owners_.end()) {
@@ -317,6 +343,7 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
     if (backward_needed_) save_new("weight_half", half);
     return;
   }
+  // Autocast caches one half-precision copy per parameter and step, which both uses share.
   if (builder_.casts_trained()) {
     if (!found->second.cast) {
       forward(KernelKind::elementwise, 2 * half, half);
@@ -406,6 +433,7 @@ void LayerWriter::views(int forward_operators, int backward_operators) {
   }
 }
 
+// 2 m n k FLOPs; traffic of the three matrices in the type of products.
 Kernel& LayerWriter::gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_t k,
                           std::int64_t batch) {
   const double size = builder_.matmul_bytes();
@@ -441,6 +469,8 @@ void LayerWriter::workspace(double forward_bytes, double backward_bytes) {
   layer_.backward_workspace_bytes += backward_bytes;
 }
 
+// A fresh tensor requires a gradient if an input or a trained parameter of the layer does.
+// REQUIRES: the layer's parameters are declared already.
 Value LayerWriter::output(std::vector<std::int64_t> shape, int element_bytes) {
   Value value;
   value.shape = std::move(shape);
@@ -459,7 +489,9 @@ Value LayerWriter::view_of(const Value& base, std::vector<std::int64_t> shape) {
   return value;
 }
 
-// Nothing is trained here: no weight's gradient, and no backward at all where no input wants one.
+// Removes backward work from a layer without trained parameters. If an input requires a gradient,
+// only the kernels of weights' gradients go; else all of backward goes, and nothing is saved for
+// it.
 void LayerWriter::leave_out_frozen() {
   std::vector<Kernel>& backward = layer_.backward;
   if (backward_needed_) {
@@ -472,6 +504,7 @@ void LayerWriter::leave_out_frozen() {
   layer_.backward_workspace_bytes = 0;
 }
 
+// Appends the layer. Its AccumulateGrad nodes are one entry of host work at the end of backward.
 Value LayerWriter::done(const Value& result) {
   const bool reads_trained = layer_.tied_layer >= 0 && trains_last_;
   if (builder_.freezing_.is_used() && gradients_ == 0 && !reads_trained) leave_out_frozen();

@@ -1,5 +1,13 @@
-// Building blocks that the op rules (ops_*.cpp) write a TrainingStep with: values that flow between
-// layers, storages, kernels with their traffic, parameters with their casts, saved tensors.
+// The builder by which the rules of operators (ops_*.cpp) write a TrainingStep: values that flow
+// between layers, storages, kernels with their traffic, parameters with their casts, saved tensors.
+// A rule reads Values, writes one or more layers, and returns the Value that the next operator
+// reads:
+//
+//   LayerWriter layer = call.layer();                      // begins a layer
+//   layer.forward(KernelKind::elementwise, read, written); // its kernels, in execution order
+//   const Value y = layer.output(shape, element_bytes);    // its output
+//   layer.save(y, "output");                               // kept for its backward
+//   return layer.done(y);                                  // appends the layer to the step
 #pragma once
 
 #include <cstdint>
@@ -12,33 +20,36 @@
 
 namespace lockstep {
 
-// Where a value lies on the ranks of the tensor axis (Shoeybi et al. 2019; Korthikanti et al. 2022).
+// Distribution of a value over the ranks of the tensor axis (Shoeybi et al. 2019; Korthikanti et
+// al. 2022). placement.cpp inserts the exchanges that turn one placement into another.
 struct Placement {
   enum class Features : std::uint8_t {
     whole,    // every rank has all features
-    split,    // each rank has its part of them
+    split,    // each rank has a part of the features
     partial,  // each rank has a summand of all features
   };
   Features features = Features::whole;
-  bool tokens_split = false;  // each rank has its part of the sequence
+  bool tokens_split = false;  // each rank has a part of the sequence (sequence parallelism)
 
   bool operator==(const Placement&) const = default;
 };
 
-// What flows between layers. The shape is that of one sample: {channels, height, width}, permuted
-// {height, width, channels}, {tokens, features}, {features}, or {} for the loss. On a mesh it
-// is the shape of what one rank has.
+// A tensor that flows from one layer to the next. The shape is that of one sample: {channels,
+// height, width}, permuted {height, width, channels}, {tokens, features}, {features}, or {} for the
+// loss. On a mesh it is the shape of one rank's part.
 struct Value {
   std::vector<std::int64_t> shape;
   int element_bytes = 4;
-  int layer = -1;  // index of the producing layer; -1 = the step's input
-  int storage = 0;
+  int layer = -1;   // index of the producing layer; -1 = the step's input
+  int storage = 0;  // id of the memory block; views share it
   bool requires_grad = false;
   bool tokens = false;         // integer ids, shape {tokens}
   bool permuted = false;       // an image whose channels are the last dimension
   bool channels_last = false;  // an image that lies in memory with its channels last
   Placement placement{};
-  int kept_storage = -1;  // what a product keeps for backward in place of the value; -1 = the value
+  // Storage that a product saves for backward in place of the value: with re-gathered inputs, the
+  // rank's own part. -1 = the value itself.
+  int kept_storage = -1;
 
   void lay_out_as(const Value& other) {
     permuted = other.permuted;
@@ -49,39 +60,49 @@ struct Value {
   std::int64_t channels() const { return is_image() ? shape[0] : shape.back(); }
 };
 
-// The layers' order in which experts that see every token run beside the exchanges of other tokens: the old place
-// of each.
+// The order of layers in which shared experts (experts that see every token) overlap with the
+// exchanges of tokens: result[i] is the old index of the layer at the new index i. Equal to 0, 1,
+// 2, ... if the step has no such experts. Implemented in shared_experts.cpp.
 std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
 
+// Collects the layers of one TrainingStep and the state that they share: storages, owners of
+// parameters, exchanges that later readers may reuse. finish() may be called once, after the last
+// layer.
 class StepBuilder {
  public:
   explicit StepBuilder(const StepOptions& options);
 
   const StepOptions& options() const { return options_; }
+  // The step's input: images of {channels, height, width}.
   Value image_input(const std::vector<std::int64_t>& shape);
-  // Of sequences of so many tokens, of which a rank of the context axis has its share.
+  // The step's input: sequences of `tokens` token ids. The value has the share of one context rank.
+  // REQUIRES: the ranks of the context axis divide `tokens`.
   Value token_input(std::int64_t tokens);
 
-  // Elements and bytes of the whole local batch. Throws ModelError when they do not fit.
+  // Elements and bytes of the whole local batch. Throws ModelError if they do not fit in 63 bits.
   std::int64_t elements(const Value& value) const;
   double bytes(const Value& value) const;
   std::int64_t rows(const Value& value) const;  // vectors along the last dimension
 
+  // A new memory block of `size` bytes that the forward of `layer` allocates; returns its id.
   int new_storage(double size, int layer);
   int storage_owner(int storage) const { return storages_[storage].owner; }
   double storage_bytes(int storage) const { return storages_[storage].bytes; }
 
+  // Whether operators follow autocast's lists of types.
   bool autocast() const { return is_autocast(options_.precision) || options_.autocast; }
-  // Weights are fp32, and autocast copies them: frozen ones, trained ones.
+  // Whether autocast casts fp32 weights for each product: frozen weights; trained weights.
   bool casts_weights() const { return is_autocast(options_.precision); }
   bool casts_trained() const { return casts_trained_; }
   Freezing& freezing() { return freezing_; }
-  // Frozen weights are kept in half precision, whatever trained ones are.
+  // Whether frozen weights are kept in half precision, independent of the type of trained ones.
   bool keeps_half() const { return options_.fine_tuning.frozen.half && matmul_bytes() == 2; }
-  // As transformers has it when blocks with adapters are computed again.
+  // Whether embeddings' outputs require gradients although the embeddings are frozen. transformers
+  // does so when blocks with adapters are checkpointed.
   bool inputs_require_gradients() const {
     return options_.fine_tuning.adapters && options_.activation_checkpointing;
   }
+  // Bytes of one element: of inputs and outputs of products; of stored weights.
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
   MathMode math() const { return math_mode(options_.precision); }
@@ -89,17 +110,22 @@ class StepBuilder {
 
   std::size_t layer_count() const { return step_.layers.size(); }
   const Layer& layer(int index) const { return step_.layers[index]; }
-  // The name of an exchange layer; numbered where another one has it.
+  // `name` for an exchange layer, with a number at its end if another exchange layer has the name.
   std::string unused_name(const std::string& name);
-  // Exchanged copies of values, by the name of their layer: each is made once.
+  // Results of exchanges by a key of value, kind and readers (exchanges.cpp), so that each exchange
+  // is written once.
   std::map<std::string, Value>& exchanged() { return exchanged_; }
-  // The last reader of that exchange's output repeats it in backward.
+  // Makes the last reader of exchange layer `layer` run `exchange` in backward, because the
+  // gathered value was not kept.
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
-  // The product that gives the logits of layer `logits`, and all layers after it, work on so many pieces.
+  // Chunked loss: the product that computes the output of layer `logits`, and all layers after that
+  // product, process the tokens in `pieces` pieces. Throws ModelError if no product precedes.
   void take_in_pieces(int logits, std::int64_t pieces);
-  // So large a share of the tokens' choices of experts finds no place.
+  // Records the share (0 .. 1) of router choices that find their expert full.
   void drops_tokens(double share) { step_.dropped_tokens = share; }
-  // Gradient sums of outputs read more than once, totals; the builder is spent afterwards.
+  // Completes the step by the work that depends on the whole graph: sums of gradients of outputs
+  // that several layers read, chunks, repeated exchanges, checkpointed layers, totals. Must be
+  // called once; the builder is empty afterwards.
   TrainingStep finish();
 
  private:
@@ -113,9 +139,10 @@ class StepBuilder {
     double bytes = 0;
     int owner = -1;
   };
-  struct Owner {  // of a named parameter: where it lives, who else reads it
+  // Place of a named parameter, so that a later layer can share it (tied weights).
+  struct Owner {
     int layer = 0;
-    int parameter = 0;  // of the layer's
+    int parameter = 0;  // index among the layer's parameters
     std::int64_t count = 0;
     bool cast = false;  // autocast keeps one half-precision copy per parameter and step
   };
@@ -125,15 +152,18 @@ class StepBuilder {
   bool casts_trained_;
   TrainingStep step_;
   std::vector<Storage> storages_;
-  std::vector<int> readers_;  // per layer: how many gradients flow back into its output
+  std::vector<int> readers_;  // by layer: number of gradients that flow back into its output
   std::map<std::string, Owner> owners_;
-  std::map<std::string, int> names_;  // of exchange layers: how often
+  std::map<std::string, int> names_;  // uses of each name of an exchange layer
   std::map<std::string, Value> exchanged_;
-  std::map<int, AxisExchange> repeated_;  // by layer
+  std::map<int, AxisExchange> repeated_;  // by exchange layer
   int first_in_pieces_ = -1, pieces_ = 1;
 };
 
-// Writes one layer. The layer is complete when done() has been called with its output.
+// Writes one layer. Kernels are priced and executed in the order in which they are added. The
+// constructor counts the layer as a reader of its inputs; done() appends the layer to the step.
+// REQUIRES: done() is called once, with a Value from output() or view_of(), and before the next
+// layer is begun.
 class LayerWriter {
  public:
   LayerWriter(StepBuilder& builder, const std::string& name, const std::string& kind,
@@ -141,41 +171,53 @@ class LayerWriter {
 
   StepBuilder& step() { return builder_; }
   int index() const { return index_; }
+  // Whether an input requires a gradient, so that the layer has an input gradient to compute.
   bool backward_needed() const { return backward_needed_; }
 
-  // Declares a parameter. `matmul`: autocast casts it to half precision once per step (fact 22).
+  // Declares the parameter "LAYER.suffix", or "LAYER" for an empty suffix. `matmul`: autocast casts
+  // it to half precision once per step (fact 22). Writes the kernels of casts and of gradient
+  // accumulation, and decides with Freezing whether the parameter is trained.
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
-  // The gradient of the last parameter has so many elements.
+  // Backward writes a gradient of `elements` elements for the last declared parameter.
   void whole_gradient(std::int64_t elements) { layer_.parameters.back().gradient_count = elements; }
-  // The last parameter declared is trained; so is the one that is read.
+  // Whether the last declared or tied parameter is trained.
   bool trains_last() const { return trains_last_; }
-  // Matrices declared from here on are quantised where they are frozen.
+  // Frozen matrices that are declared after this call are stored quantized.
   void quantize_matrices() { quantizes_ = true; }
   void starts_gradients() { layer_.starts_gradients = true; }
-  // Reads a parameter that another layer owns (tied weights).
+  // Shares the weight that the earlier layer `owner` has (tied weights). Throws ModelError if that
+  // layer has no weight, or a weight of another size.
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
+  // Adds `count` buffer tensors of `bytes` bytes in total, among them `counters` int64 counters.
   void buffers(int count, double bytes, int counters);
   // Records an evaluated argument of the operator; a second value replaces the first.
   void attribute(const std::string& name, std::int64_t value);
 
-  // What a matmul sees of `x` under autocast: a half-precision copy where x is fp32.
+  // `x` as a product reads it: under autocast a half-precision copy of an fp32 value, else `x`.
   Value matmul_input(const Value& x);
-  // What an op on autocast's fp32 list sees of `x`: an fp32 copy where x is half precision.
+  // `x` as an operator on autocast's fp32 list reads it: an fp32 copy of a half-precision value,
+  // else `x`.
   Value full_precision(const Value& x);
 
+  // Add a kernel; `read` and `written` in bytes. The reference is valid until the next kernel of
+  // the same pass is added.
   Kernel& forward(KernelKind kind, double read, double written, double flops = 0);
   Kernel& backward(KernelKind kind, double read, double written, double flops = 0,
                    Pass pass = Pass::backward);
-  // Backward work that runs after everything else of the layer, e.g. the gradient of a cast.
+  // Adds backward work that runs after all other backward work of the layer, e.g. the gradient of a
+  // cast.
   Kernel& late_backward(KernelKind kind, double read, double written);
-  // A view: host work only.
+  // Adds views: operators that cost host time but launch no kernel.
   void views(int forward_operators, int backward_operators);
-  // Matrix multiply of `batch` products m x k times k x n.
+  // Adds `batch` independent products of an m x k with a k x n matrix.
   Kernel& gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1);
 
+  // Keeps an existing value for backward; a storage that this layer has saved already counts once.
   void save(const Value& value, const std::string& name);
+  // Keeps a new tensor of `bytes` bytes, which this layer's forward allocates.
   SavedTensor& save_new(const std::string& name, double bytes);
   void flow(GradientFlow flow) { layer_.flow = flow; }
+  // Adds temporary memory in bytes during forward and during backward.
   void workspace(double forward_bytes, double backward_bytes);
   void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
   void host_workspace(double backward_bytes) {
@@ -190,14 +232,15 @@ class LayerWriter {
   void backward_exchange(const AxisExchange& exchange) {
     if (backward_needed_) layer_.backward_exchanges.push_back(exchange);
   }
-  // Parameters declared from here on are those of experts.
+  // Parameters that are declared after this call belong to experts.
   void owns_experts(bool experts) { owns_experts_ = experts; }
-  // Gradients of parameters declared from here on are summands of those of the tensor ranks.
+  // Gradients of parameters that are declared after this call are summands, which the tensor ranks
+  // all-reduce.
   void sums_gradients_over_tensor(bool sums) { sums_over_tensor_ = sums; }
 
   Value output(std::vector<std::int64_t> shape, int element_bytes);   // freshly allocated
   Value view_of(const Value& base, std::vector<std::int64_t> shape);  // shares its storage
-  Value done(const Value& result);
+  Value done(const Value& result);  // completes the layer; returns the value that others read
 
  private:
   void frozen_parameter(Parameter parameter, bool matmul);
@@ -212,8 +255,8 @@ class LayerWriter {
   bool owns_experts_ = false;
   bool trains_last_ = false;
   bool quantizes_ = false;
-  int gradients_ = 0;  // parameters whose gradient this layer's backward accumulates
-  std::vector<Kernel> late_;
+  int gradients_ = 0;         // parameters whose gradient this layer's backward accumulates
+  std::vector<Kernel> late_;  // of late_backward(), appended by done()
 };
 
 }  // namespace lockstep

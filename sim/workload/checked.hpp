@@ -1,4 +1,6 @@
-// Arithmetic on tensor sizes that refuses to wrap around: a model file may ask for any size.
+// Arithmetic on tensor sizes that throws ModelError instead of wrapping around. All sizes that
+// follow from a model file or a scenario must be computed with it, because a user may ask for any
+// size.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,7 @@
-// Which layers activation checkpointing computes again in backward, and what of them.
+// Chooses the layers that activation checkpointing computes a second time in backward, and the
+// results that it keeps. Rules: whole blocks (Chen et al. 2016), attention alone (Korthikanti et
+// al. 2022, section 5), or torchtitan's policy `op`, which keeps fused attention and every second
+// matrix product of a block.
 #include <algorithm>
 
 #include "workload/builder.hpp"
@@ -7,7 +10,9 @@ namespace lockstep {
 
 namespace {
 
-// torchtitan's policy keeps what functional reduce-scatters and all-to-alls give.
+// Whether torchtitan's policy `op` keeps the result of an exchange. The policy lists the functional
+// reduce-scatter and all-to-all; the options say whether the code's tensor and expert exchanges are
+// these functions.
 bool keeps_exchanged(const ParallelOptions& parallel, const AxisExchange& exchange) {
   switch (exchange.axis) {
     case Axis::tensor:
@@ -24,8 +29,10 @@ bool keeps_exchanged(const ParallelOptions& parallel, const AxisExchange& exchan
 
 }  // namespace
 
+// Marks layers as `checkpointed` and, with Recompute::operators, as `keeps_output`. Products are
+// counted from the beginning of each block: the first, third, ... are kept.
 void StepBuilder::choose_checkpoints() {
-  int products = 0;  // of the block so far
+  int products = 0;  // matrix products of the block so far
   const std::string* block = nullptr;
   for (Layer& layer : step_.layers) {
     layer.checkpointed =
@@ -33,8 +40,8 @@ void StepBuilder::choose_checkpoints() {
     if (options_.recompute != Recompute::operators || !layer.checkpointed) continue;
     if (block == nullptr || *block != layer.block) products = 0;
     block = &layer.block;
-    // The policy knows the fused kernel and matrix products with weights; products of scores that
-    // are written to memory are batched ones, which it does not keep.
+    // The policy lists the fused attention kernel and matrix products with weights (mm). Attention
+    // with materialized scores uses batched products (bmm), which it does not list.
     const auto multiplies = [](const Kernel& kernel) { return kernel.kind == KernelKind::gemm; };
     if (layer.is_attention) {
       layer.keeps_output = options_.fused_attention;
@@ -47,8 +54,9 @@ void StepBuilder::choose_checkpoints() {
   if (!options_.parallel.tensor.repeat_last_exchange) leave_out_last_exchanges();
 }
 
-// torch.utils.checkpoint stops where the last saved tensor is there again: what follows a block's last
-// product on its way out of the block is not repeated.
+// torch.utils.checkpoint stops recomputing as soon as the last saved tensor of a block is
+// recomputed. Layers after it (the last exchange and the work behind it) do not run a second time,
+// so they are not checkpointed.
 void StepBuilder::leave_out_last_exchanges() {
   for (std::size_t end = step_.layers.size(); end > 0;) {
     const std::string block = step_.layers[end - 1].block;
@@ -62,7 +70,9 @@ void StepBuilder::leave_out_last_exchanges() {
     }
     for (std::size_t i = exchange; i < end; ++i) {
       const Layer& layer = step_.layers[i];
-      if (layer.keeps_output) {  // as long as the block's other tensors: nothing asks for it again
+      // A kept result of such a layer is never read, but the policy's cache holds it until the
+      // block's backward ends.
+      if (layer.keeps_output) {
         step_.layers[first].saved.push_back({.name = "kept exchange",
                                              .bytes = layer.output_bytes,
                                              .storage = layer.output_storage,

@@ -1,8 +1,13 @@
-// Fusion follows Inductor's scheduler: streaming operators join where one reads the other and no
-// matrix product, convolution or collective stands on a path between them (torch/_inductor/scheduler.py).
-// Saved tensors follow torch/_functorch/partitioners.py (PyTorch 2.15): results of products and values
-// that backward's products read are never computed again; the rest of what backward reads is the cheapest
-// cut; a value that its readers' kernels would not write weighs twice.
+// Implements compilation of a training step in two decisions per graph, and then rewrites the
+// kernels.
+// 1. Fusion follows Inductor's scheduler (torch/_inductor/scheduler.py): two streaming operators
+// join if one reads the other and no matrix product, convolution or collective stands on a path
+// between them.
+// 2. Saved tensors follow AOTAutograd's partitioner (torch/_functorch/partitioners.py, PyTorch
+// 2.15). Results of products, and values that backward's products read, are never recomputed. The
+// other values that backward reads are derived from the cheapest set of kept values, a minimum cut;
+// a value that exists only to be kept weighs twice, because it must be written and read.
+// Streaming layers are called "fusible" here, all others "opaque".
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,12 +19,15 @@
 namespace lockstep {
 namespace {
 
-// Host work of entering a compiled graph, in eager operators: guards, the runtime wrapper, the autograd
-// function of the graph. An estimate: no source has measured it (gpu_queue: eager against compiled steps).
+// Host work of entering a compiled graph, in eager operators: guards, the runtime wrapper, the
+// graph's autograd function. An estimate without a measurement (the probe gpu_queue compares eager
+// with compiled steps).
 constexpr int graph_operators = 4;
-// Loss kernels: maximum and sum of a row, then the mean of the rows; batch norm: sums, then values.
+// Kernels of a fused reduction over rows. Loss: maximum and sum of each row, then the mean of all
+// rows. Batch norm: sums of each channel, then the values.
 constexpr int reduction_launches = 2;
 
+// Kernels that read and write memory once and that Inductor generates itself.
 bool streams(const Kernel& kernel) {
   return kernel.kind == KernelKind::elementwise || kernel.kind == KernelKind::normalization ||
          kernel.kind == KernelKind::softmax || kernel.kind == KernelKind::copy;
@@ -30,7 +38,8 @@ bool launches(const std::vector<Kernel>& kernels) {
                      [](const Kernel& kernel) { return kernel.launches > 0; });
 }
 
-// Inductor's own kernels compute the layer.
+// Whether kernels that Inductor generates compute the whole layer; products, attention, pooling and
+// exchanges call libraries.
 bool is_fusible(const Layer& layer) {
   if (!layer.forward_exchanges.empty() || !layer.backward_exchanges.empty()) return false;
   if (layer.kind == "exchange" || layer.pieces > 1) return false;
@@ -42,8 +51,8 @@ bool is_fusible(const Layer& layer) {
   });
 }
 
-// Gradients of a parameter added to wider ones, or to those of the micro-batches before: autograd's own
-// work, outside the graph.
+// Whether a backward kernel adds a parameter's gradient to wider gradients (2 + 4 bytes read, 4
+// written) or is an AccumulateGrad node. autograd does both outside the graph.
 bool accumulates(const Layer& layer, const Kernel& kernel) {
   if (kernel.launches == 0) return true;
   return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](const Parameter& p) {
@@ -52,11 +61,14 @@ bool accumulates(const Layer& layer, const Kernel& kernel) {
   });
 }
 
+// Layers of one graph; an interval of the step.
 struct Range {
   int first = 0, last = -1;
   bool holds(int layer) const { return layer >= first && layer <= last; }
 };
 
+// The graphs of a step. With Compile::blocks each repeated block and the loss are one graph; layers
+// between them stay eager.
 std::vector<Range> graphs_of(const TrainingStep& step, Compile compile) {
   const int count = static_cast<int>(step.layers.size());
   if (compile == Compile::whole) return {{0, count - 1}};
@@ -71,17 +83,21 @@ std::vector<Range> graphs_of(const TrainingStep& step, Compile compile) {
   return graphs;
 }
 
-// Layers that hand-written kernels join with the layer before.
+// Whether hand-written kernels join the layer with the layer before it: a gated activation, or a
+// dropout with the residual sum.
 bool joins(const Layer& layer, const Layer& before) {
   const bool gates = layer.kind == "multiply" && before.kind != "add" && before.inputs.size() == 1;
   return gates || (layer.kind == "add" && before.kind == "dropout");
 }
 
-// One graph: its layers are numbered from 0; a layer stands for the value that it gives.
+// One graph. Its layers are numbered from 0, and a number also stands for the value that the layer
+// writes. The constructor analyzes the graph; rewrite() replaces kernels, saved tensors and output
+// sizes of its layers.
 class CompiledGraph {
  public:
-  // `gradients`: of which layers of the step backward gives the output's gradient to.
-  // `by_hand`: fused kernels of eager layers, else those of a compiler.
+  // `gradients`: by layer of the step, whether backward computes the gradient of its output.
+  // `storages`: the next free storage id. `by_hand`: hand-written fused kernels in an eager step
+  // instead of a compiler's.
   CompiledGraph(TrainingStep& step, Range range, const std::vector<bool>& gradients, int& storages,
                 bool by_hand)
       : step_(step), range_(range), gradients_(gradients), storages_(storages), by_hand_(by_hand) {
@@ -109,26 +125,27 @@ class CompiledGraph {
   }
 
  private:
+  // A layer of the graph and its value.
   struct Node {
     bool fusible = false;
-    bool alias = false;        // a view of its input
-    int value = 0;             // whose value it is: its own, or of an alias the input's
-    std::vector<int> inputs;   // values in the graph
-    std::vector<int> outside;  // layers of the step before the graph
-    std::vector<int> readers;  // layers that read it, aliases left out
-    bool leaves = false;       // read outside the graph, or its result
-    std::vector<int> needs;    // values that a fusible layer's backward reads
-    std::vector<int> needs_outside;
-    std::vector<SavedTensor>
-        own;  // what it saves that is no value: statistics, masks, a product's copies
-    std::vector<std::pair<int, SavedTensor>> kept;  // values that an opaque layer's backward reads
-    int level = 0, group = -1;
-    bool needs_sign = false;  // backward asks which elements of its own value are positive
-    bool stays = false;       // some opaque layer's backward reads it
-    bool saved = false;
-    bool materialised = true;
-    double half_copy = 0;  // bytes; opaque readers read a half-precision copy
-    int half_readers = 0;
+    bool alias = false;              // a view of its input
+    int value = 0;                   // the node whose value it is: itself; for an alias the input
+    std::vector<int> inputs;         // values of the graph that it reads
+    std::vector<int> outside;        // layers of the step before the graph that it reads
+    std::vector<int> readers;        // layers of the graph that read it, without aliases
+    bool leaves = false;             // a layer outside the graph reads it, or it is the loss
+    std::vector<int> needs;          // fusible: values of the graph that its backward reads
+    std::vector<int> needs_outside;  // fusible: layers before the graph that its backward reads
+    // Saved tensors that are no values of the graph: statistics, masks, a product's copies.
+    std::vector<SavedTensor> own;
+    std::vector<std::pair<int, SavedTensor>> kept;  // opaque: values that its backward reads
+    int level = 0, group = -1;  // of find_levels() and find_groups(); -1 = opaque
+    bool needs_sign = false;    // its backward needs only the sign of its own value (ReLU)
+    bool stays = false;         // the backward of an opaque layer reads it
+    bool saved = false;         // kept from forward for backward
+    bool materialised = true;   // some kernel writes it to memory
+    double half_copy = 0;       // bytes of a half-precision copy that opaque readers read; 0 = none
+    int half_readers = 0;       // opaque readers of that copy
   };
 
   int size() const { return static_cast<int>(nodes_.size()); }
@@ -137,6 +154,7 @@ class CompiledGraph {
   double bytes(int i) const { return layer(i).output_bytes; }
   bool needs_gradient(int i) const { return gradients_[range_.first + i]; }
 
+  // Fills in the graph around layer i: a view (same storage as its input, no kernel) is an alias.
   void describe(int i) {
     Node& node = nodes_[i];
     node.value = i;
@@ -166,7 +184,8 @@ class CompiledGraph {
     if (node.alias && node.leaves) nodes_[node.value].leaves = true;
   }
 
-  // The value in the graph whose storage this is, as layer i sees it; -1 = none.
+  // The value of the graph that storage `storage` holds when layer i reads it; -1 = none. An
+  // in-place layer writes a new value into the storage of its input.
   int value_in(int storage, int i) const {
     const std::vector<int>& read = layer(i).inputs;
     for (const int input : read) {
@@ -183,6 +202,7 @@ class CompiledGraph {
     return -1;
   }
 
+  // The last layer before the graph whose output is that storage; -1 = none.
   int layer_outside(int storage) const {
     for (int before = range_.first - 1; before >= 0; --before) {
       if (step_.layers[before].output_storage == storage) return before;
@@ -190,6 +210,9 @@ class CompiledGraph {
     return -1;
   }
 
+  // Translates the tensors that layer i saves in eager mode into needs of its backward. An opaque
+  // layer keeps its tensors. A fusible layer's backward may derive values from others, and only
+  // tensors that cannot be derived (masks, small statistics) are its own.
   void describe_saved(int i) {
     Node& node = nodes_[i];
     if (uses(layer(i).forward, KernelKind::pooling) && !by_hand_) return describe_pooling(i);
@@ -211,7 +234,7 @@ class CompiledGraph {
         node.needs_outside.push_back(outside);
       } else if (saved.mask || is_small(i, saved)) {
         node.own.push_back(saved);
-      } else {  // a step on the way, which follows from the inputs
+      } else {  // an intermediate of the layer: derived from the layer's inputs
         node.needs.insert(node.needs.end(), node.inputs.begin(), node.inputs.end());
         node.needs_outside.insert(node.needs_outside.end(), node.outside.begin(),
                                   node.outside.end());
@@ -219,8 +242,8 @@ class CompiledGraph {
     }
   }
 
-  // Backward of a pooling reads no input; a maximum's place in its window takes a byte (prims,
-  // _low_memory_max_pool_with_offsets).
+  // Inductor's pooling keeps no input, and stores a maximum's position within its window in one
+  // byte instead of an int64 (prims, _low_memory_max_pool_with_offsets).
   void describe_pooling(int i) {
     for (SavedTensor saved : layer(i).saved) {
       if (saved.name != "indices") continue;
@@ -229,16 +252,20 @@ class CompiledGraph {
     }
   }
 
+  // Whether a saved tensor is the result of a reduction (statistics), in the manner of the
+  // partitioner: it has less than a quarter of the bytes of the layer's largest input or output.
+  // Such results are always kept.
   bool is_small(int i, const SavedTensor& saved) const {
     double largest = bytes(i);
     for (const int input : nodes_[i].inputs) largest = std::max(largest, bytes(input));
     for (const int input : nodes_[i].outside) {
       largest = std::max(largest, step_.layers[input].output_bytes);
     }
-    return saved.bytes * 4 < largest;  // the partitioner's "reduction"
+    return saved.bytes * 4 < largest;
   }
 
-  // Autocast's copy of a product's input is one for all products that read it.
+  // An opaque layer's own tensor. Autocast's half-precision copy of a product's input is replaced
+  // by one copy that all products of that input share.
   void describe_own(int i, const SavedTensor& saved) {
     Node& node = nodes_[i];
     if (saved.produced_by == range_.first + i && saved.name == "input") {
@@ -253,7 +280,9 @@ class CompiledGraph {
     node.own.push_back(saved);
   }
 
-  // Opaque layers on the longest path to a layer; a fusible one joins its input's group at equal levels.
+  // The level of a layer is the number of opaque layers on the longest path to it. A fusible layer
+  // may join its input's group only if both have the same level: then no opaque layer stands
+  // between them. Batch norm must wait for the sums over all samples, which is a barrier, too.
   void find_levels() {
     for (int i = 0; i < size(); ++i) {
       Node& node = nodes_[i];
@@ -264,6 +293,8 @@ class CompiledGraph {
     }
   }
 
+  // Groups of layers that become one kernel: the connected components of joins, by union-find. The
+  // leader of a group is its first layer.
   void find_groups() {
     std::vector<int> leader(nodes_.size());
     for (int i = 0; i < size(); ++i) leader[i] = i;
@@ -287,7 +318,9 @@ class CompiledGraph {
     }
   }
 
-  // ban_recompute_used_far_apart: a reader behind an opaque one that the value reaches first.
+  // The partitioner's ban_recompute_used_far_apart: marks fusible readers of a value that come
+  // after the first opaque layer which the value reaches. They must not be recomputed, because the
+  // value would live long for them.
   std::vector<bool> far_readers() const {
     std::vector<bool> far(nodes_.size(), false);
     for (int i = 0; i < size(); ++i) {
@@ -301,13 +334,15 @@ class CompiledGraph {
     return far;
   }
 
-  // Another kernel reads the value.
+  // Whether a kernel other than that of its own group reads the value.
   bool is_written(const Node& node) const {
     return node.leaves || std::any_of(node.readers.begin(), node.readers.end(), [&](int reader) {
              return !nodes_[reader].fusible || nodes_[reader].group != node.group;
            });
   }
 
+  // The first opaque layer, at most `end`, that the value of `from` reaches; `end` if there is
+  // none. Searches readers in execution order.
   int first_opaque(int from, int end) const {
     std::set<int> open(nodes_[from].readers.begin(), nodes_[from].readers.end());
     while (!open.empty()) {
@@ -320,8 +355,12 @@ class CompiledGraph {
     return end;
   }
 
+  // Bytes of a boolean tensor with the elements of value i.
   double sign_bytes(int i) const { return bytes(i) / activation_bytes(step_.precision); }
 
+  // Chooses the values to keep by a minimum cut between the values that cannot be recomputed
+  // (sources) and the values that backward reads (sinks). A ReLU adds an extra node for its sign,
+  // so that the cut may keep one byte per element instead of the value.
   void choose_saved() {
     CutGraph graph;
     graph.nodes.resize(nodes_.size());
@@ -332,10 +371,10 @@ class CompiledGraph {
       const bool fused = !node.leaves && std::all_of(node.readers.begin(), node.readers.end(),
                                                      [&](int r) { return nodes_[r].fusible; });
       cut.weight = bytes(i) * (fused && node.fusible ? 2 : 1);
-      // Concatenations are no operator that the partitioner computes again.
+      // The partitioner never recomputes concatenations.
       const bool joins_parts = layer(i).flow == GradientFlow::slices;
       cut.source = !node.fusible || node.stays || far[i] || node.inputs.empty() || joins_parts;
-      if (by_hand_) {  // eager kernels keep what they read and wrote
+      if (by_hand_) {  // eager kernels keep their inputs and outputs; they recompute nothing else
         cut.source = cut.source || node.readers.size() != 1 || is_written(node);
       }
       cut.sink = node.stays;
@@ -369,6 +408,9 @@ class CompiledGraph {
     }
   }
 
+  // Decides which fusible values are written to memory: values that are kept, leave the graph, or
+  // are read by another kernel. If all other kernels read the half-precision copy, the kernel
+  // writes the value in half precision only.
   void find_materialised() {
     for (int i = 0; i < size(); ++i) {
       Node& node = nodes_[i];
@@ -387,7 +429,8 @@ class CompiledGraph {
     }
   }
 
-  // A value that was written over its input is one of its own in a graph without side effects.
+  // Gives in-place results storages of their own, because a graph is functionalized and has no side
+  // effects; sets the bytes of values that stay in registers to 0.
   void rename_storages() {
     for (int i = 0; i < size(); ++i) {
       const Node& node = nodes_[i];
@@ -409,6 +452,7 @@ class CompiledGraph {
     }
   }
 
+  // A saved tensor that refers to the value itself.
   SavedTensor reference(int value, const std::string& name) const {
     SavedTensor saved;
     saved.name = name;
@@ -418,6 +462,8 @@ class CompiledGraph {
     return saved;
   }
 
+  // Replaces the saved tensors of layer i by the tensors that the compiled backward reads, and
+  // records the kept values behind a fusible layer's needs (frontier_) for the bytes of its kernel.
   void save(int i) {
     Node& node = nodes_[i];
     std::vector<SavedTensor> saved = node.own;
@@ -428,7 +474,7 @@ class CompiledGraph {
     for (const auto& [value, tensor] : node.kept) {
       if (tensor.produced_by != range_.first + i || nodes_[value].half_copy == 0) {
         add(reference(value, tensor.name));
-      } else {  // beside the whole value: the first reader's copy serves all
+      } else {  // both the value and its half copy exist: the first reader's copy serves all
         const auto [first, is_new] = copies_.try_emplace(value, tensor);
         add(first->second);
       }
@@ -444,6 +490,7 @@ class CompiledGraph {
     layer(i).saved = std::move(saved);
   }
 
+  // A saved tensor that refers to the output of a layer before the graph.
   SavedTensor input_of_graph(int before) const {
     SavedTensor saved;
     saved.name = "input";
@@ -453,7 +500,7 @@ class CompiledGraph {
     return saved;
   }
 
-  // The saved values that a value follows from.
+  // Adds the kept values, and the layers before the graph, from which the value is recomputed.
   void find_kept(int value, std::set<int>& values, std::set<int>& outside) const {
     const Node& node = nodes_[value];
     if (node.saved || !node.fusible) {
@@ -471,6 +518,8 @@ class CompiledGraph {
     return kernel;
   }
 
+  // The kind of a fused kernel is the most demanding one of its layers: softmax, then
+  // normalization, then elementwise.
   static KernelKind kind_of(const std::vector<const Layer*>& layers) {
     KernelKind kind = KernelKind::elementwise;
     for (const Layer* layer : layers) {
@@ -482,6 +531,7 @@ class CompiledGraph {
     return kind;
   }
 
+  // Replaces the kernels of a group by one fused kernel each way. A group of views only has none.
   void fuse(const std::vector<int>& members) {
     std::vector<const Layer*> layers;
     for (const int i : members) layers.push_back(&layer(i));
@@ -509,6 +559,8 @@ class CompiledGraph {
                        [&](int i) { return launches(layer(i).backward); });
   }
 
+  // Traffic of the forward kernel: every value from outside the group is read once, every value
+  // that is materialized is written once. Batch norm reads its input twice.
   Kernel fused_forward(const std::vector<int>& members, KernelKind kind) const {
     Kernel kernel = fused_kernel(Pass::forward, kind);
     std::set<int> read, outside;
@@ -530,6 +582,8 @@ class CompiledGraph {
     return kernel;
   }
 
+  // Traffic of the backward kernel: kept values and arriving gradients are read, gradients of the
+  // group's inputs are written.
   Kernel fused_backward(const std::vector<int>& members, KernelKind kind) const {
     Kernel kernel = fused_kernel(Pass::backward, kind);
     const std::set<int> inside(members.begin(), members.end());
@@ -562,7 +616,8 @@ class CompiledGraph {
     return sum;
   }
 
-  // Gradients that other kernels wrote: one of each opaque reader, one of each other group.
+  // Adds the reading of gradients of value i that other kernels wrote: one of each opaque reader,
+  // one of each other group, one from outside the graph. Returns their number.
   int add_arriving(int i, const std::set<int>& inside, Kernel& kernel) const {
     const Node& node = nodes_[i];
     if (node.alias) return 0;
@@ -582,8 +637,8 @@ class CompiledGraph {
     return count;
   }
 
-  // A gradient for each value and layer before; sums and views hand on the one that they get, which all their
-  // inputs share.
+  // Adds the writing of one gradient for each input of the group. Sums and views pass their
+  // output's gradient on to all inputs, which share one tensor (`shared`).
   void add_written(const std::vector<int>& members, const std::set<int>& inside,
                    const std::set<int>& written, int arriving, Kernel& kernel) const {
     double shared = 0;
@@ -614,11 +669,12 @@ class CompiledGraph {
     for (const auto& [input, readers_inside] : before) {
       add(readers_inside, step_.layers[input].output_bytes);
     }
-    // One gradient arrives and goes on as it is: no kernel writes it again.
+    // A single arriving gradient that is only passed on needs no write.
     if (arriving != 1 || members.size() > 1 || fresh > 0) kernel.bytes_written += shared;
   }
 
-  // The layer's own kernels are in the fused ones: gradients of weights stay, one reduction each.
+  // Removes the kernels of layer i that the fused kernels replace. Gradients of weights stay, as
+  // one reduction kernel, because they reduce over other dimensions than the fused kernel does.
   void strip(int i) {
     Layer& own = layer(i);
     own.forward.clear();
@@ -646,8 +702,9 @@ class CompiledGraph {
     own.casts_gradient_last = false;
   }
 
-  // A product keeps its kernels; casts of inputs are part of the kernels that write these, casts of gradients of those
-  // that read them, and views cost nothing.
+  // Adjusts the kernels of an opaque layer. Products stay. Casts of its inputs move into the fused
+  // kernels that write the inputs, casts of gradients into the kernels that read them. Views cost
+  // no host time in a graph. Sums of gradients become part of a fused reader's kernel.
   void leave(int i) {
     Layer& own = layer(i);
     const auto is_view = [](const Kernel& kernel) {
@@ -670,6 +727,8 @@ class CompiledGraph {
     }
   }
 
+  // Removes the first elementwise kernel with exactly this traffic, by which a cast or a sum is
+  // recognized.
   static void erase_one(std::vector<Kernel>& kernels, double read, double written) {
     const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
       return kernel.kind == KernelKind::elementwise && kernel.bytes_read == read &&
@@ -678,6 +737,7 @@ class CompiledGraph {
     if (found != kernels.end()) kernels.erase(found);
   }
 
+  // Adds the host work of calling the graph, before its first kernel.
   static void enter(std::vector<Kernel>& kernels, bool forward) {
     Kernel call = fused_kernel(forward ? Pass::forward : Pass::backward, KernelKind::copy);
     call.launches = 0;
@@ -691,11 +751,13 @@ class CompiledGraph {
   int& storages_;
   bool by_hand_;
   std::vector<Node> nodes_;
-  std::map<int, std::vector<int>> groups_;
-  std::map<int, SavedTensor> copies_;
+  std::map<int, std::vector<int>> groups_;  // members in order, by leader
+  std::map<int, SavedTensor> copies_;       // shared half-precision copies, by value
+  // By fusible layer: kept values and layers before the graph that its backward reads.
   std::map<int, std::pair<std::set<int>, std::set<int>>> frontier_;
 };
 
+// Rewrites every graph of the step. Storage ids of new tensors follow all ids of the step.
 TrainingStep rewritten(TrainingStep step, const std::vector<Range>& graphs, bool by_hand) {
   int storages = storage_count(step);
   std::vector<bool> gradients;

@@ -1,4 +1,6 @@
-// Chooses the places at which a model is cut into parts of about equal work.
+// Chooses the places at which a model is cut into parts of about equal work. Models of repeated
+// blocks are cut by counting blocks, as Megatron-LM and torchtitan do; others by dynamic
+// programming over the clean places, which minimizes the FLOPs of the largest part.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,13 +13,15 @@
 namespace lockstep {
 namespace {
 
-// First layers of repeated blocks, outermost ones where blocks are nested.
+// First layers of the repeated blocks; of nested blocks the outermost ones.
 struct Blocks {
   std::vector<int> first;
   int end = 0;    // the layer after the last block
-  int lists = 0;  // how many `repeat`s
+  int lists = 0;  // number of `repeat`s that have a block
 };
 
+// Blocks belong to one list if their paths differ in the last component only: "layers.0",
+// "layers.1".
 Blocks find_blocks(const TrainingStep& step) {
   Blocks blocks;
   std::string current, list;
@@ -36,7 +40,7 @@ Blocks find_blocks(const TrainingStep& step) {
   return blocks;
 }
 
-// Blocks of each part: equally many, or as torchtitan spreads them.
+// Number of blocks of each part: equally many, or as torchtitan spreads them.
 std::vector<int> spread(int blocks, int parts) {
   std::vector<int> counts(static_cast<std::size_t>(parts), blocks / parts);
   if (blocks % parts == 0) return counts;
@@ -48,6 +52,7 @@ std::vector<int> spread(int blocks, int parts) {
   return counts;
 }
 
+// First layers of the parts, from their numbers of blocks.
 std::vector<int> cuts_of_counts(const Blocks& blocks, const std::vector<int>& counts) {
   std::vector<int> cuts{0};
   std::size_t block = 0;
@@ -65,8 +70,9 @@ double flops_of(const Layer& layer) {
   return flops;
 }
 
-// Chooses `parts` - 1 of the clean places: the largest part is as small as can be, and among such choices
-// the parts' squares are.
+// Chooses `parts` - 1 of the clean places such that the largest part has the fewest FLOPs. Among
+// several such choices, the one with the smallest sum of squares is the most even. Dynamic
+// programming in O(parts x places^2).
 std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Location& where) {
   std::vector<int> places = clean_places(step);
   places.insert(places.begin(), 0);
@@ -85,7 +91,8 @@ std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Locati
       return std::pair(largest, squares) < std::pair(other.largest, other.squares);
     }
   };
-  // best[part][i]: of parts 0 to `part`, which end at place i.
+  // best[part][i]: the best choice for parts 0 to `part` that end at place i; part `part` begins at
+  // place `from`.
   std::vector<std::vector<Choice>> best(static_cast<std::size_t>(parts),
                                         std::vector<Choice>(places.size()));
   const auto work = [&](std::size_t from, std::size_t to) {
@@ -105,6 +112,7 @@ std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Locati
       }
     }
   }
+  // Walks back from the end of the model.
   std::vector<int> cuts(best.size());
   std::size_t place = places.size() - 1;
   for (std::size_t part = best.size(); part-- > 0;) {
@@ -114,6 +122,8 @@ std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Locati
   return cuts;
 }
 
+// The numbers of blocks from the scenario, after checks that they are as many as the parts and use
+// every block.
 std::vector<int> listed(const TrainingStep& step, const PipelineOptions& options, int parts,
                         std::size_t blocks, const Location& where) {
   const std::vector<int> counts(options.layers.begin(), options.layers.end());

@@ -1,7 +1,16 @@
-// Exchanges between tensor-parallel ranks, as layers of their own. Without sequence parallelism they are
-// f and g of Shoeybi et al. 2019; with it those of Korthikanti et al. 2022, section 4.2.2. Which copies
-// they make is read in torch/distributed/_functional_collectives.py and in Megatron-LM's
-// tensor_parallel/mappings.py; facts H11, H12, H16 and H21 of the project's notes.
+// Writes the exchanges between tensor-parallel ranks as layers of their own, with the reverse
+// exchange in backward. Without sequence parallelism the exchanges are the operators f and g of
+// Shoeybi et al. 2019; with it, they are g and g-bar of Korthikanti et al. 2022, section 4.2.2:
+//
+//                          forward          backward
+//   reduced                all-reduce       -
+//   reduce_scattered       reduce-scatter   all-gather
+//   all_gathered           all-gather       reduce-scatter (for a product), or the own slice
+//   copied_to_ranks        -                all-reduce
+//   scattered              own slice        all-gather
+//
+// The copies beside them follow torch/distributed/_functional_collectives.py and Megatron-LM's
+// tensor_parallel/mappings.py (facts H11, H12, H16 and H21).
 #include <fmt/format.h>
 
 #include "parallel/mesh.hpp"
@@ -14,13 +23,13 @@ namespace {
 
 constexpr const char* kind_of_exchange = "exchange";
 
-// "layers.0.mlp" of "layers.0.mlp.up_proj"; a layer of the root itself.
+// The module of a layer: "layers.0.mlp" for "layers.0.mlp.up_proj"; a name without a dot stays.
 std::string module_of(const std::string& layer) {
   const std::size_t dot = layer.rfind('.');
   return dot == std::string::npos ? layer : layer.substr(0, dot);
 }
 
-// One exchange layer in the making.
+// One exchange layer under construction, with the helpers that all exchanges use.
 struct Exchanging {
   const OpCall& reader;
   const Value& value;
@@ -41,6 +50,8 @@ struct Exchanging {
     exchange.bytes = bytes;
     return exchange;
   }
+  // A backward exchange of an input gradient, which may overlap with the weight gradients of the
+  // products.
   AxisExchange beside_weights(ExchangeKind kind, double bytes) const {
     AxisExchange exchange = of(kind, bytes);
     if (tensor.overlap == TensorOverlap::backward) exchange.beside = Beside::weight_gradient;
@@ -53,12 +64,13 @@ struct Exchanging {
       layer.backward(KernelKind::copy, bytes, bytes);
     }
   }
-  // Parts of several samples lie in turns: what was gathered is put together once more, and what
-  // is scattered is put in order first.
+  // With several samples, a rank's buffer holds its tokens of sample 0, then of sample 1, and so
+  // on. A collective along tokens must therefore reorder: a copy after a gather, a copy before a
+  // scatter. Megatron-LM stores tokens before samples and needs none.
   bool joins_samples() const { return tensor.copies && reader.step.options().samples > 1; }
 };
 
-// Of a sequence that the ranks share.
+// One rank's share of the sequence. Throws ConfigError if the ranks do not divide it.
 std::int64_t tokens_of_rank(const OpCall& reader, const Value& value) {
   const ParallelOptions& parallel = reader.step.options().parallel;
   const std::int64_t tokens = value.shape.front();
@@ -77,13 +89,15 @@ std::vector<std::int64_t> with_tokens(const Value& value, std::int64_t tokens) {
   return shape;
 }
 
+// The value in another placement; it is a new tensor, so a product keeps this one.
 Value placed(Value value, Placement placement) {
   value.placement = placement;
   value.kept_storage = -1;
   return value;
 }
 
-// Summands become their sum, on every rank.
+// The ranks' summands become their sum, on every rank. The gradient of a sum is that of each
+// summand, so backward sends nothing.
 Value reduced(const OpCall& reader, const Value& value) {
   const Layer& from = reader.step.layer(value.layer);
   Exchanging exchange(reader, value, from.name + ".all_reduce", from.block);
@@ -96,7 +110,7 @@ Value reduced(const OpCall& reader, const Value& value) {
   return exchange.layer.done(placed(y, {}));
 }
 
-// Summands become their sum, of which every rank has its tokens.
+// The ranks' summands become their sum, and every rank keeps its tokens.
 Value reduce_scattered(const OpCall& reader, const Value& value) {
   const Layer& from = reader.step.layer(value.layer);
   Exchanging exchange(reader, value, from.name + ".reduce_scatter", from.block);
@@ -112,7 +126,8 @@ Value reduce_scattered(const OpCall& reader, const Value& value) {
   return exchange.layer.done(placed(y, {Placement::Features::whole, true}));
 }
 
-// Of what every rank has, each keeps its tokens.
+// Every rank has the whole value and keeps its tokens: no message in forward, an all-gather of
+// gradients in backward.
 Value scattered(const OpCall& reader, const Value& value, std::int64_t ranks) {
   const Layer& from = reader.step.layer(value.layer);
   Exchanging exchange(reader, value, from.name + ".scatter", from.block);
@@ -126,7 +141,10 @@ Value scattered(const OpCall& reader, const Value& value, std::int64_t ranks) {
   return exchange.layer.done(placed(y, {Placement::Features::whole, true}));
 }
 
-// Tokens of all ranks. `product`: the reader's part of the gradient is a summand.
+// Every rank gets the tokens of all ranks. `product`: the reader splits its outputs, so its
+// gradient is a summand and backward reduce-scatters it; otherwise all ranks compute the same
+// gradient and each takes its slice. If the gathered input is not kept, backward of the reader
+// gathers it a second time.
 Value all_gathered(const OpCall& reader, const Value& value, std::int64_t ranks, bool product) {
   Exchanging exchange(reader, value, module_of(reader.name) + ".all_gather", reader.block);
   const Value y = exchange.layer.output(with_tokens(value, checked_multiply(value.shape[0], ranks)),
@@ -153,7 +171,8 @@ Value all_gathered(const OpCall& reader, const Value& value, std::int64_t ranks,
   return exchange.layer.done(result);
 }
 
-// Features of all ranks: the last dimension is put together by a copy.
+// Every rank gets the features of all ranks. All-gather concatenates along the first dimension; a
+// copy moves the parts to the last one.
 Value features_gathered(const OpCall& reader, const Value& value, std::int64_t ranks) {
   const Layer& from = reader.step.layer(value.layer);
   Exchanging exchange(reader, value, from.name + ".all_gather", from.block);
@@ -168,7 +187,8 @@ Value features_gathered(const OpCall& reader, const Value& value, std::int64_t r
   return exchange.layer.done(placed(y, {}));
 }
 
-// Nothing in forward; in backward the ranks' gradients are summed.
+// Megatron-LM's f: the identity in forward, an all-reduce of the input gradients in backward.
+// `shared`: one exchange for all products of a module that read the value.
 Value copied_to_ranks(const OpCall& reader, const Value& value, bool shared) {
   const std::string& name = reader.name;
   Exchanging exchange(reader, value, (shared ? module_of(name) : name) + ".all_reduce",
@@ -183,7 +203,8 @@ Value copied_to_ranks(const OpCall& reader, const Value& value, bool shared) {
   return exchange.layer.done(placed(exchange.layer.view_of(value, value.shape), {}));
 }
 
-// The exchange `make` of a value, or that which an earlier reader of `scope` has made.
+// The result of exchange `make`, or of an earlier exchange of the same value and kind within
+// `scope`: the whole step (""), a block, or one reader.
 template <class Make>
 Value once(const OpCall& reader, const Value& value, const std::string& scope, const char* kind,
            const Make& make) {
@@ -213,6 +234,9 @@ Value gathered(const OpCall& reader, const Value& value) {
               [&] { return all_gathered(reader, value, ranks, false); });
 }
 
+// With split tokens one all-gather per block serves all its products. Otherwise the whole value is
+// there, and only gradients need an exchange: one per product, or one per block with Megatron-LM's
+// fused projections. An input without gradient needs none.
 Value gathered_for_product(const OpCall& reader, const Value& value) {
   const TensorOptions& tensor = reader.step.options().parallel.tensor;
   if (value.placement.tokens_split) {
@@ -233,7 +257,7 @@ Value heads_of_rank(const OpCall& reader, const Value& value, std::int64_t featu
     const double bytes = reader.step.bytes(value) * static_cast<double>(exchange.tensor.size);
     exchange.layer.forward_exchange(exchange.of(ExchangeKind::all_gather, bytes));
     exchange.layer.backward_exchange(exchange.of(ExchangeKind::reduce_scatter, bytes));
-    exchange.copy(Pass::forward, bytes);  // the last dimension is put together, or taken apart
+    exchange.copy(Pass::forward, bytes);  // parts are joined along the last dimension
     exchange.copy(Pass::backward, bytes);
     exchange.layer.workspace(bytes, bytes);
     std::vector<std::int64_t> shape = value.shape;

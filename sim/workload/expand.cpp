@@ -1,6 +1,8 @@
-// Shapes are known while unrolling, so expressions may use the current tensor's
-// `channels`, `height`, `width` and `tokens`, and a shape that does not fit is reported where it
-// happens.
+// Expands a model file into layers: a recursive walk over the steps that evaluates expressions,
+// unrolls repeats and blocks, resolves references by name, and calls the rule of each operator.
+// Shapes are known during the walk, so expressions may use the current tensor's `channels`,
+// `height`, `width` and `tokens`, and a shape that does not fit is reported at the step that meets
+// it. Bounds on layers, depth and visits end the expansion of a hostile file.
 #include <fmt/format.h>
 
 #include <map>
@@ -14,27 +16,31 @@ namespace lockstep {
 namespace {
 
 constexpr std::size_t max_layers = 100'000;
-constexpr int max_depth = 256;                // structures inside structures
-constexpr std::int64_t max_visits = 400'000;  // steps and joined inputs looked at
+constexpr int max_depth = 256;                // nesting of structures
+constexpr std::int64_t max_visits = 400'000;  // visited steps and joined inputs
 
-// A naming scope, as an nn.Module: layers called inside get its path before their names.
+// A naming scope, which corresponds to an nn.Module: layers inside have its path before their
+// names.
 struct Frame {
   std::string path;
   bool numbered = false;  // as nn.Sequential: layers without a name are called 0, 1, 2, ...
   std::int64_t next = 0;
-  std::map<std::string, int> used = {};  // names given by kind, to tell repeated ones apart
+  std::map<std::string, int> used = {};  // uses of a kind as a name: relu, relu_2, ...
 
   std::string join(const std::string& name) const {
     return path.empty() ? name : path + "." + name;
   }
 };
 
+// The position of the walk: naming scope, innermost repeated block, visible names of expressions.
 struct Place {
   Frame* frame;
   std::string block;
   const Scope* scope;
 };
 
+// Walks the steps of one model. `outputs_` holds the result of every named layer and scope, by full
+// path, for `from:`.
 class Expander {
  public:
   Expander(const ModelFile& model, const Scope& parameters, StepBuilder& builder,
@@ -50,7 +56,8 @@ class Expander {
     return x;
   }
 
-  // A stage may be empty; a network of blocks without a single block is a slip.
+  // Refuses a model whose repeats all run 0 times: one empty stage of a network is meant, a network
+  // without any block is a mistake.
   void refuse_empty() const {
     if (never_ == nullptr || repeats_) return;
     fail(never_->at, "0 times is not possible: the network would have no block at all",
@@ -66,11 +73,13 @@ class Expander {
     throw ConfigError(std::move(located));
   }
 
+  // Counts work of the walk, so that nested repeats of empty lists cannot run forever.
   void visit(std::size_t amount) {
     visits_ += static_cast<std::int64_t>(amount);
     if (visits_ > max_visits) throw ModelError("the model expands to too many steps");
   }
 
+  // Runs one step on `x` or on the layers of its `from:`. A step whose `if:` is 0 passes `x` on.
   Value run(const ModelStep& step, const Value& x, const Place& place) {
     try {
       visit(1 + step.from.size() + step.bodies.size());
@@ -95,7 +104,8 @@ class Expander {
     }
   }
 
-  // Expressions know nothing of meshes.
+  // Defines the sizes of a tensor for expressions. A model file knows no mesh, so the sizes
+  // describe the whole tensor, not a rank's part.
   void describe(const Value& value, Scope& scope) const {
     const Value x = whole_value(value, builder_.options().parallel);
     if (!x.shape.empty() && !x.tokens) scope.set("channels", x.channels());
@@ -157,7 +167,7 @@ class Expander {
     return x;
   }
 
-  // Runs `body` in a scope of the step's name, or in the current one when it has none.
+  // Runs `body` in a scope with the step's name, or in the current scope if the step has no name.
   template <class Body>
   Value in_scope(const ModelStep& step, const Value& x, const Place& place, bool numbered,
                  const Body& body) {
@@ -169,6 +179,8 @@ class Expander {
     return y;
   }
 
+  // Arguments are evaluated where the block is used; the block's layers see only these arguments
+  // and the model's parameters.
   Value run_block(const ModelStep& step, const Value& x, const Place& place) {
     const ModelBlock& block = model_.blocks[step.block];
     Scope scope(&parameters_);
@@ -186,6 +198,7 @@ class Expander {
     return run(block.layers, x, {place.frame, place.block, &scope});
   }
 
+  // The count of a repeat; remembers whether any repeat of the model ran.
   std::int64_t loop_count(const ModelStep& step, const Scope& scope) {
     const std::int64_t count = step.count.evaluate(scope);
     if (count < 0 || count > static_cast<std::int64_t>(max_layers)) {
@@ -197,6 +210,8 @@ class Expander {
     return count;
   }
 
+  // Path of iteration i: "denselayer3" from a name with an expression, "layer1.3" from a plain
+  // name, "3" in an nn.Sequential or without a name.
   std::string iteration_path(const ModelStep& step, Frame& frame, std::int64_t i,
                              const Scope& scope) {
     if (step.name.has_expression) return frame.join(step.name.render(scope));
@@ -204,6 +219,8 @@ class Expander {
     return frame.join(fmt::format("{}", frame.numbered ? frame.next++ : i));
   }
 
+  // Unrolls a repeat; each iteration is a block unless `unit: false`. The name of the repeat itself
+  // stands for the result of the last iteration.
   Value run_repeat(const ModelStep& step, Value x, const Place& place) {
     const std::int64_t count = loop_count(step, *place.scope);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -243,6 +260,8 @@ class Expander {
     return emit(call("concat", features, place), emit_concat);
   }
 
+  // A call of an operator without a name of its own: numbered in an nn.Sequential, else named after
+  // its kind.
   OpCall call(const std::string& kind, std::vector<Value> inputs, const Place& place) {
     Frame& frame = *place.frame;
     std::string name;
@@ -280,6 +299,7 @@ class Expander {
     }
   }
 
+  // Evaluates the arguments in the order of the operator's table row and checks their ranges.
   static void fill_arguments(const ModelStep& step, const Scope& scope, OpCall& op) {
     op.specs = &step.op->arguments;
     for (std::size_t i = 0; i < op.specs->size(); ++i) {
@@ -301,6 +321,8 @@ class Expander {
     }
   }
 
+  // Writes the layers of an operator and records its result under its name. On a mesh, the
+  // exchanges that its inputs need come first.
   template <class Emit>
   Value emit(const OpCall& op, const Emit& rule) {
     if (builder_.layer_count() >= max_layers) {
@@ -326,6 +348,8 @@ class Expander {
     return y;
   }
 
+  // Reserves a full path for one layer or scope; two of one name could not be told apart by
+  // `from:`.
   std::string claim(std::string path) {
     if (path.size() > 1000) throw ModelError("the layer's name is too long");
     if (!names_.insert(path).second) {
@@ -343,7 +367,7 @@ class Expander {
   std::int64_t visits_ = 0;
   int depth_ = 0;
   bool repeats_ = false;              // a repeat ran at least once
-  const ModelStep* never_ = nullptr;  // the first that did not
+  const ModelStep* never_ = nullptr;  // the first repeat that ran 0 times
 };
 
 }  // namespace

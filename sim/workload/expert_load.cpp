@@ -1,4 +1,6 @@
-// The load of the fullest rank where experts get uneven shares of the tokens.
+// Computes the load of the fullest rank from the shares of tokens that the experts of a layer get:
+// by Zipf's law or as listed. The fullest rank sets the pace of expert parallelism, because every
+// other rank waits for it at the next exchange.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +13,9 @@
 namespace lockstep {
 namespace {
 
-// The share of each expert, in the order of places: a rank's experts are in a row. Shares add up to 1.
+// The share of each expert in the tokens' choices; the shares add up to 1. Experts of a rank stand
+// in a row. Zipf's experts are dealt to ranks in turn: the k-th most popular one goes to rank k mod
+// ranks.
 std::vector<double> shares_of(const ParallelOptions& parallel, std::int64_t experts) {
   const ExpertOptions& options = parallel.expert;
   const auto count = static_cast<std::size_t>(experts),
@@ -44,6 +48,8 @@ std::vector<double> shares_of(const ParallelOptions& parallel, std::int64_t expe
 
 }  // namespace
 
+// With a capacity, an expert accepts at most the share `capacity` / experts of all choices; choices
+// beyond it are dropped.
 RankLoad rank_load(const ParallelOptions& parallel, std::int64_t experts) {
   const ExpertOptions& options = parallel.expert;
   RankLoad load{options.imbalance, 0};

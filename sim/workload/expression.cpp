@@ -1,4 +1,10 @@
-// Recursive-descent parser and evaluator of the model files' integer expressions.
+// Recursive-descent parser and evaluator of the model files' integer expressions. One parse
+// function per level of precedence, from the loosest to the tightest:
+//
+//   or  <  and  <  not  <  == != <= >= < >  <  + -  <  * // / %  <  unary -, calls, names, numbers
+//
+// Operands stand before their operator in terms_, so the root is the last term. Length and nesting
+// are bounded, because the text comes from a user's file.
 #include "workload/expression.hpp"
 
 #include <fmt/format.h>
@@ -15,6 +21,7 @@ namespace lockstep {
 
 namespace {
 
+// Bounds of one expression: depth of parentheses and unary operators, characters.
 constexpr int max_nesting = 64;
 constexpr std::size_t max_length = 1000;
 
@@ -25,6 +32,8 @@ struct Function {
 constexpr std::array functions{Function{"min", 2}, Function{"max", 2}, Function{"if", 3},
                                Function{"ceil_div", 2}, Function{"make_divisible", 2}};
 
+// `//` rounds toward minus infinity, as in Python; C++ rounds toward zero. Division by -1 is apart
+// because it overflows for the smallest integer.
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   if (b == 0) throw ModelError("division by zero");
   if (b == -1) return checked_subtract(0, a);
@@ -32,6 +41,7 @@ std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
+// `/` must leave no remainder: a size that is rounded silently would be a wrong network.
 std::int64_t exact_divide(std::int64_t a, std::int64_t b) {
   const std::int64_t quotient = floor_divide(a, b);
   if (quotient * b != a) {
@@ -41,8 +51,8 @@ std::int64_t exact_divide(std::int64_t a, std::int64_t b) {
   return quotient;
 }
 
-// Channel counts rounded to the nearest multiple, never more than 10 % down: the rule that the
-// MobileNet papers' reference code and torchvision use.
+// Channel counts rounded to the nearest multiple, but never more than 10 % down: _make_divisible of
+// the MobileNet reference code and of torchvision.
 std::int64_t make_divisible(std::int64_t value, std::int64_t divisor) {
   if (divisor <= 0) throw ModelError("make_divisible needs a positive divisor");
   const std::int64_t rounded = std::max(
@@ -81,6 +91,8 @@ std::vector<std::string> Scope::names() const {
   return result;
 }
 
+// Parses one text. Every parse function consumes its part of the text and returns the index of the
+// term that it has added.
 class ExpressionParser {
  public:
   explicit ExpressionParser(std::string_view text) : text_(text) {}
@@ -116,6 +128,7 @@ class ExpressionParser {
     position_ += symbol.size();
     return true;
   }
+  // Accepts a keyword, but not the beginning of a longer name: "or" is not in "order".
   bool accept_word(std::string_view word) {
     skip_spaces();
     if (text_.substr(position_, word.size()) != word) return false;
@@ -161,6 +174,7 @@ class ExpressionParser {
       }
     }
   }
+  // "//" is tried before "/", which is its beginning.
   int parse_product(int depth) {
     int left = parse_atom(depth);
     while (true) {
@@ -200,6 +214,8 @@ class ExpressionParser {
     if (word == "true" || word == "false") return add({Kind::constant, word == "true", "", {}});
     return add({Kind::name, 0, std::string(word), {}});
   }
+  // A word that begins with a digit. "64k" and "1.5" are errors: sizes are integers without
+  // suffixes.
   int parse_number(std::string_view word) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -244,6 +260,8 @@ std::int64_t Expression::evaluate(const Scope& scope) const {
   return evaluate(terms_.back(), scope);
 }
 
+// Evaluates the term's subtree. `and`, `or` and if() evaluate only the operands that they need, so
+// that a condition can guard a division.
 std::int64_t Expression::evaluate(const Term& term, const Scope& scope) const {
   const auto operand = [&](std::size_t i) { return evaluate(terms_[term.operands[i]], scope); };
   switch (term.kind) {

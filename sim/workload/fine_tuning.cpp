@@ -1,4 +1,7 @@
-// Names of layers and parameters, and who is trained.
+// Matches a model's layers and parameters with the names that a scenario gives, and computes the
+// bytes of quantized weights. Names match by their end at a dot ("q_proj" matches
+// "layers.0.attn.q_proj"), as peft's target_modules do; frozen parameters match by patterns with
+// `*`.
 #include "workload/fine_tuning.hpp"
 
 #include <fmt/format.h>
@@ -11,8 +14,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr double block_of_scale = 64;  // elements of one fp32 scale (bitsandbytes, blocksize)
-constexpr double block_of_nested_scale = 256;  // scales of one fp32 scale of theirs
+constexpr double block_of_scale = 64;          // elements per scale (bitsandbytes, blocksize)
+constexpr double block_of_nested_scale = 256;  // scales per fp32 scale, with nested quantization
 
 bool ends_with_name(const std::string& layer, const std::string& name) {
   return layer == name || layer.ends_with("." + name);
@@ -22,6 +25,7 @@ std::string last_part(const std::string& name) {
   return name.substr(name.rfind('.') + 1);
 }
 
+// Whether the layer is one of the two products that ops_adapters.cpp writes.
 bool is_adapter(const std::string& layer) {
   const std::string part = last_part(layer);
   return part == "lora_A" || part == "lora_B";
@@ -34,6 +38,8 @@ void Freezing::refuse(const char* field, const std::string& message,
   throw ConfigError(Diagnostic{options_.where(), field, message, hint});
 }
 
+// Whether one of the names matches the layer. Every match is recorded, so that check() does not
+// report its name.
 bool Freezing::named(const std::vector<std::string>& names, const std::string& layer) {
   bool any = false;
   for (const std::string& name : names) {
@@ -81,6 +87,7 @@ bool Freezing::adapts(const std::string& layer, const std::string& block, std::i
   return true;
 }
 
+// bitsandbytes skips the head, here every layer outside the repeated blocks; adapters stay wide.
 bool Freezing::quantizes(const std::string& layer, const std::string& block) {
   if (options_.frozen.quantization == Quantization::none) return false;
   if (block.empty() || is_adapter(layer)) return false;
@@ -109,6 +116,8 @@ void Freezing::check() const {
   check_names("frozen.parameters", options_.frozen.parameters, layers_);
 }
 
+// int8: a byte per element, 4 bytes per row. nf4: half a byte per element and 4 bytes per 64
+// elements; nested: one byte per scale and 4 bytes per 256 scales.
 double quantized_bytes(const FrozenOptions& frozen, std::int64_t rows, std::int64_t count) {
   const auto elements = static_cast<double>(count);
   if (frozen.quantization == Quantization::int8) return elements + 4.0 * static_cast<double>(rows);

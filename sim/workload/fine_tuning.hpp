@@ -1,5 +1,7 @@
-// The part of a model that is trained: low-rank adapters beside frozen linear layers (Hu et al. 2021, "LoRA"), over
-// quantised weights (Dettmers et al. 2023, "QLoRA"), or all but the parameters that are named.
+// Options of fine-tuning, and the decision for each parameter whether it is trained. Supported are
+// low-rank adapters beside frozen linear layers (Hu et al. 2021, "LoRA"), the same over quantized
+// weights (Dettmers et al. 2023, "QLoRA"), and training of all but named parameters.
+// The step builder asks a Freezing for each parameter that an operator declares.
 #pragma once
 
 #include <array>
@@ -15,7 +17,7 @@
 
 namespace lockstep {
 
-// How bitsandbytes keeps the weights of linear layers.
+// Storage format of frozen linear weights, as bitsandbytes keeps them.
 enum class Quantization : std::uint8_t {
   none,
   int8,  // a byte per element, an fp32 scale per row (Linear8bitLt)
@@ -26,12 +28,13 @@ struct EnumNames<Quantization> {
   static constexpr std::array names{"none", "int8", "nf4"};
 };
 
+// `adapters:` of a scenario: which linear layers get an adapter, and of which rank.
 struct AdapterOptions {
-  std::int64_t rank = 0;
-  // Linear layers by the end of their names; "all" = every one in a repeated block.
+  std::int64_t rank = 0;  // features between the two matrices of an adapter
+  // Linear layers by the end of their names; "all" = every linear layer of a repeated block.
   std::vector<std::string> targets{"all"};
-  double dropout = 0;
-  std::vector<std::string> whole;  // layers that are trained as they are
+  double dropout = 0;              // probability; applies to the adapters' inputs
+  std::vector<std::string> whole;  // layers trained with all weights (peft's modules_to_save)
   Location where;
 };
 template <class Visitor>
@@ -51,11 +54,12 @@ void describe(Visitor& v, AdapterOptions& a) {
           {.max_items = 1000, .or_empty = true, .single = true});
 }
 
+// `frozen:` of a scenario: which parameters are not trained, and their storage.
 struct FrozenOptions {
   std::vector<std::string> parameters;  // or modules, by name; `*` is any text
-  bool half = false;
+  bool half = false;                    // stored in half precision under autocast
   Quantization quantization = Quantization::none;
-  bool nested = false;
+  bool nested = false;  // the scales of nf4 are quantized, too
   Location where;
 };
 template <class Visitor>
@@ -78,12 +82,14 @@ void describe(Visitor& v, FrozenOptions& f) {
   });
 }
 
+// Both together. With adapters, all parameters are frozen but the adapters' and the layers in
+// `adapters.whole`.
 struct FineTuning {
   std::optional<AdapterOptions> adapters;
   FrozenOptions frozen;
 
   bool is_used() const { return adapters || !frozen.parameters.empty(); }
-  // Place and field that a refusal names.
+  // Location and field for an error message.
   const Location& where() const { return adapters ? adapters->where : frozen.where; }
   const char* field() const { return adapters ? "adapters" : "frozen"; }
 };
@@ -109,22 +115,26 @@ void describe(Visitor& v, FineTuning& f) {
   });
 }
 
-// Says of each parameter and linear layer of a model what becomes of it, and remembers which names
-// were found.
+// Decides for each parameter and linear layer of a model whether it is trained, adapted or
+// quantized, and remembers which of the scenario's names were found. The builder calls it in the
+// order of the layers; check() must follow the last layer.
 class Freezing {
  public:
   explicit Freezing(FineTuning options) : options_(std::move(options)) {}
 
   bool is_used() const { return options_.is_used(); }
+  // Whether the parameter, of that layer, is trained. Both are full names.
   bool trains(const std::string& layer, const std::string& parameter);
-  // Whether the layer is trained whole beside its frozen original.
+  // Whether a trained copy of the layer stands beside its frozen original (`adapters.whole`).
   bool whole(const std::string& layer);
-  // A linear layer of `in` to `out` features. Throws ConfigError when the rank does not fit.
+  // Whether a linear layer of `in` to `out` features gets an adapter. `block`: its repeated block,
+  // "" outside of blocks. Throws ConfigError if the rank is larger than `in` or `out`.
   bool adapts(const std::string& layer, const std::string& block, std::int64_t in,
               std::int64_t out);
-  // Throws ConfigError when a weight that is trained whole would be quantised.
+  // Whether the layer's weight is stored quantized. Throws ConfigError if the layer is trained
+  // whole.
   bool quantizes(const std::string& layer, const std::string& block);
-  // Throws ConfigError when a name was not found.
+  // Throws ConfigError if a name of the scenario has not been met among the layers.
   void check() const;
 
  private:
@@ -135,11 +145,11 @@ class Freezing {
                    const std::set<std::string>& known) const;
 
   FineTuning options_;
-  std::set<std::string> found_;            // of the names that the options give
-  std::set<std::string> linear_, layers_;  // the last parts of the model's names
+  std::set<std::string> found_;            // names of the options that some layer has matched
+  std::set<std::string> linear_, layers_;  // last components of the layers' names, for hints
 };
 
-// Bytes of a quantised matrix with its scales.
+// Bytes of a quantized matrix of `count` elements in `rows` rows, with its scales.
 double quantized_bytes(const FrozenOptions& frozen, std::int64_t rows, std::int64_t count);
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// The weights that optimizers for matrices take (Muon): 2-D ones of hidden layers.
+// Selection of the weights that a matrix optimizer (Muon) updates: the two-dimensional weights of
+// hidden layers. All other parameters are updated by the optimizer that Muon is combined with
+// (AdamW).
 #pragma once
 
 #include <cstdint>
@@ -8,15 +10,17 @@
 
 namespace lockstep {
 
+// One such weight.
 struct HiddenMatrix {
-  int tensor = 0;  // among the trainable ones, in definition order
+  int tensor = 0;  // index among the trainable parameters, in definition order
   std::int64_t rows = 0, columns = 0;
 
   double elements() const { return static_cast<double>(rows) * static_cast<double>(columns); }
 };
 
-// Linear layers' and experts' weights. Not embeddings, position tables and biases, not what makes
-// the logits, tied or not, and not the filters of convolutions, which have four dimensions.
+// Two-dimensional weights of layers of kind `linear` and `experts`. Excluded: embeddings, position
+// tables, biases, the head that computes the logits (also if it is tied to an embedding), and
+// filters of convolutions, which have four dimensions.
 std::vector<HiddenMatrix> hidden_matrices(const TrainingStep& step);
 
 }  // namespace lockstep

@@ -1,4 +1,7 @@
-// Renumbers the layers and storages of each part, and connects neighbours.
+// Concatenates the layer lists of a rank's parts: shifts every layer index and every storage id by
+// the number of earlier ones, and connects parts that are neighbors in the model. Totals are
+// counted from the joined layers, so a weight that two parts share counts twice, as each part owns
+// it.
 #include "workload/joined_parts.hpp"
 
 #include <algorithm>
@@ -7,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// Connects two parts of one rank: the second part's "receive" is the first part's "send" itself.
+// Connects two neighboring parts of one rank. The second part's "receive" layer reads the first
+// part's "send" layer and shares its storage: a view, in both directions.
 void hand_over(std::vector<Layer>& layers, int first_part, int second_part, bool keep_outputs) {
   Layer& send = layers[static_cast<std::size_t>(second_part - 1)];
   Layer& receive = layers[static_cast<std::size_t>(second_part)];

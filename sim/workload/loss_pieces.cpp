@@ -1,4 +1,7 @@
-// The head and the loss of one piece of the tokens after the other: kernels and tensors of a piece.
+// Implements the chunked loss: the head and the loss process one piece of the tokens after the
+// other, as torchtitan's ChunkedLossWrapper does. Kernels and exchanges appear once per piece;
+// tensors have the size of one piece, which is the point of chunking: the logits of all tokens
+// never exist at once.
 #include <algorithm>
 
 #include "workload/step.hpp"
@@ -6,6 +9,8 @@
 namespace lockstep {
 namespace {
 
+// The kernel for one piece. Tokens are the rows (m) of a product, but the summed dimension (k) of a
+// weight gradient; the weight is read whole by every piece.
 Kernel of_piece(Kernel kernel, int pieces) {
   if (kernel.kind == KernelKind::gemm) {
     const double size = kernel.bytes_written / (static_cast<double>(kernel.m) * kernel.n);
@@ -22,6 +27,7 @@ Kernel of_piece(Kernel kernel, int pieces) {
   return kernel;
 }
 
+// Replaces the list by `pieces` repetitions of the list for one piece.
 template <class Item, class OfPiece>
 void repeat(std::vector<Item>& items, int pieces, const OfPiece& of_one) {
   std::vector<Item> one;

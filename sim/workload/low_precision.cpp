@@ -1,6 +1,8 @@
-// torchao 0.10: float8/float8_linear.py (backward quantises the weight and the input again, from the bf16
-// tensors that it keeps). Transformer Engine 2: pytorch/module/linear.py (one kernel quantises a tensor
-// both ways that products read it; backward keeps the quantised input).
+// Converts products to fp8 and fp4 by the kernels of two libraries. torchao 0.10
+// (float8/float8_linear.py) keeps bf16 tensors for backward and quantizes weight and input a second
+// time there. Transformer Engine 2 (pytorch/module/linear.py) quantizes a tensor with one kernel in
+// both layouts that products read, and keeps the quantized input for backward.
+// Quantization costs traffic only: its kernels have bytes, but no FLOPs.
 #include "workload/low_precision.hpp"
 
 #include <algorithm>
@@ -11,19 +13,22 @@
 namespace lockstep {
 namespace {
 
+// The properties of a recipe that decide kernels and bytes.
 struct RecipeRule {
   MathMode math = MathMode::fp8;
   double element_bytes = 1;
   bool engine = false;         // Transformer Engine's kernels
-  bool reads_maximum = false;  // a tensor is read for its maximum before it is quantised
-  bool both_ways = false;      // rows and columns are quantised apart
-  double speed = 1;            // of products, relative to those with one scale for each tensor
+  bool reads_maximum = false;  // a tensor is read for its maximum before it is quantized
+  bool both_ways = false;      // rows and columns are quantized separately
+  double speed = 1;            // of products, relative to products with one scale per tensor
 };
 
-// CUTLASS's kernels that scale rows, beside cuBLAS's: what brings Llama 3 8B and 70B of torchtitan and one linear
-// layer of nanochat (forward, 1.84 and 1.45 ms) nearest (docs/fast-path.md). Fit.
+// Speed of CUTLASS's products with row scales relative to cuBLAS's with one scale per tensor.
+// Fitted: the value that brings torchtitan's Llama 3 8B and 70B and one linear layer of nanochat
+// (forward, 1.84 and 1.45 ms) nearest to their measurements (docs/fast-path.md).
 constexpr double speed_by_row = 0.6;
 
+// Bytes per element include the scales: mxfp8 has one byte per 32 values, nvfp4 one per 16.
 RecipeRule rule_of(LowPrecisionRecipe recipe) {
   switch (recipe) {
     case LowPrecisionRecipe::none:
@@ -57,10 +62,14 @@ Kernel* first_product(std::vector<Kernel>& kernels) {
   return found == kernels.end() ? nullptr : &*found;
 }
 
+// Whether the matrix units' fp8 instructions accept the weight: both sizes are multiples of 16.
 bool divides(const Kernel& product) {
   return product.n % 16 == 0 && product.k % 16 == 0;
 }
 
+// Rewrites the kernels of one linear layer. A product reads three tensors over a step: the input
+// (forward, weight gradient), the weight (forward, input gradient) and the output's gradient (both
+// gradients). Each is quantized before its first product.
 class LayerInLowPrecision {
  public:
   // `first`: no layer before reads the same input.
@@ -95,10 +104,11 @@ class LayerInLowPrecision {
  private:
   enum class Operand : std::uint8_t { input, weight, output };
 
-  // Products of one input quantise it once: a compiler finds that, and Transformer Engine's layers have them
-  // joined.
+  // Whether products of one input quantize it once. A compiler finds the common work, and
+  // Transformer Engine's layers join such products.
   bool shares() const { return rule_.engine || use_.compiled; }
 
+  // Elements of an operand, summed over the forward products of the layer.
   double elements(Operand operand) const {
     double sum = 0;
     for (const Kernel& kernel : layer_.forward) {
@@ -113,15 +123,16 @@ class LayerInLowPrecision {
     return sum;
   }
 
-  // Transformer Engine quantises weights in the first micro-batch of a step.
+  // Transformer Engine quantizes weights once per step, in the first micro-batch; the step here is
+  // the mean micro-batch. Weights that FSDP gathers as fp8 arrive quantized.
   void quantise_weights(double count, Pass pass, std::vector<Kernel>& list) const {
     if (use_.options.gather) return;
     const double share = rule_.engine ? 1.0 / static_cast<double>(use_.micro_batches) : 1;
     quantise(count * share, pass, true, list);
   }
 
-  // torchao quantises anew what backward's products read: in another layout, with the same scale for a
-  // tensor.
+  // torchao's backward quantizes weight, gradient and input in the other layout. Compiled code
+  // reuses the one scale of a tensor; scales of rows, and any scale in eager code, are found anew.
   void backward_casts(double inputs, double weights, double gradients,
                       std::vector<Kernel>& list) const {
     quantise_weights(weights, Pass::data_gradient, list);
@@ -130,7 +141,9 @@ class LayerInLowPrecision {
     if (first_ || !shares()) quantise(inputs, Pass::weight_gradient, scales_again, list);
   }
 
-  // One tensor of wide values.
+  // Adds the kernels that quantize `count` values of `wide_` bytes each. Fused: one pass for the
+  // maximum if the recipe needs one, one pass that writes the narrow values. Eager torchao: one
+  // kernel per operator.
   void quantise(double count, Pass pass, bool finds_scale, std::vector<Kernel>& list) const {
     const auto add = [&](double read, double written, int launches) {
       Kernel kernel;
@@ -153,6 +166,7 @@ class LayerInLowPrecision {
     add(4, rule_.element_bytes, 1);  // cast
   }
 
+  // The product with narrow operands; its result stays wide.
   Kernel converted(Kernel kernel) const {
     if (kernel.kind != KernelKind::gemm) return kernel;
     kernel.math = rule_.math;
@@ -167,9 +181,10 @@ class LayerInLowPrecision {
   const RecipeRule& rule_;
   const LowPrecisionUse& use_;
   bool first_;
-  double wide_;  // bytes of an element that is quantised
+  double wide_;  // bytes of an element before it is quantized
 };
 
+// Linear layers and experts of repeated blocks with a trained matrix of their own.
 bool is_trained_product(const Layer& layer) {
   return !layer.block.empty() && !layer.is_attention && layer.tied_layer < 0 &&
          std::any_of(layer.parameters.begin(), layer.parameters.end(),
@@ -184,9 +199,10 @@ MathMode math_mode(LowPrecisionRecipe recipe) {
 
 namespace {
 
-// Gathers of what converted products alone read, and of their gradients, carry quantised values
-// (torchao, float8/float8_tensor_parallel.py; Transformer Engine gathers after quantising). Scales by row do
-// not survive them.
+// Narrows tensor-parallel all-gathers whose readers are all converted products, and all-gathers of
+// the gradients of converted products: they carry quantized values (torchao,
+// float8/float8_tensor_parallel.py; Transformer Engine gathers after quantizing). `share`: narrow
+// bytes over wide bytes. Not for fp8-rowwise, whose scales do not survive a gather.
 void narrow_exchanges(TrainingStep& step, const std::vector<bool>& converted, double share) {
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     Layer& layer = step.layers[i];
@@ -228,6 +244,8 @@ TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use) {
     const bool first = layer.inputs.empty() || read.insert(layer.inputs.front()).second;
     LayerInLowPrecision(layer, rule, use, first, wide).write();
     if (!rule.engine) continue;
+    // Transformer Engine's backward keeps the quantized input; layers that read one input share the
+    // copy.
     for (SavedTensor& saved : layer.saved) {
       if (saved.name != "input" || saved.weight_copy) continue;
       SavedTensor narrow = saved;

@@ -1,6 +1,8 @@
-// Matrix products in fp8 and fp4: which kernels quantise their operands, at which rate they run, and what
-// backward keeps. Weights, gradients and everything beside the linear layers of repeated blocks stay as
-// the precision has them.
+// Matrix products in fp8 and fp4: a transformation of a finished training step that adds the
+// kernels which quantize operands and changes the rate of the products. With Transformer Engine's
+// recipes, backward keeps quantized inputs.
+// Only linear layers and experts of repeated blocks are converted. Stored weights, gradients and
+// all other layers keep the type that the step's precision gives them.
 #pragma once
 
 #include <array>
@@ -29,27 +31,32 @@ struct EnumNames<LowPrecisionRecipe> {
                                     "fp8-current", "fp8-blockwise",  "mxfp8",       "nvfp4"};
 };
 
+// The scenario's choice of a recipe.
 struct LowPrecision {
   LowPrecisionRecipe recipe = LowPrecisionRecipe::none;
-  bool gather =
-      false;  // FSDP gathers those weights as fp8 (torchao: enable_fsdp_float8_all_gather)
+  // FSDP all-gathers converted weights as fp8, already quantized (torchao:
+  // enable_fsdp_float8_all_gather).
+  bool gather = false;
 
   bool is_used() const { return recipe != LowPrecisionRecipe::none; }
   bool operator==(const LowPrecision&) const = default;
 };
 
-// The type of the products' operands; bf16 for `none`.
+// The type in which the matrix units multiply; bf16 for `none`.
 MathMode math_mode(LowPrecisionRecipe recipe);
 
+// A recipe with the circumstances that change its kernels.
 struct LowPrecisionUse {
   LowPrecision options;
-  bool compiled =
-      false;  // torch.compile fuses the quantisation, else each operator of torchao's is a kernel
+  // torch.compile fuses torchao's quantization into one or two kernels; without it each operator is
+  // a kernel.
+  bool compiled = false;
   std::int64_t micro_batches = 1;  // of a step
 };
 
-// The step with the linear layers of its repeated blocks, and their experts, in low precision, where
-// 16 divides both sizes of a weight.
+// The step with its trained linear layers and experts of repeated blocks in low precision. A
+// product is converted only if 16 divides both sizes of its weight. The result has whole_layers =
+// false: no profile measures such layers.
 TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use);
 
 }  // namespace lockstep

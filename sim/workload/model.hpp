@@ -1,4 +1,9 @@
-// Model descriptions (models/*.yaml, docs/model-format.md) and their lowering to a TrainingStep.
+// Model descriptions (models/*.yaml, docs/model-format.md) and their lowering to a TrainingStep. A
+// caller loads a description once and builds one step from it for each micro-batch size, precision
+// and mesh:
+//
+//   const auto model = load_model("resnet50");
+//   const TrainingStep step = build_step(*model, {.samples = 32});
 #pragma once
 
 #include <cstdint>
@@ -20,49 +25,56 @@ namespace lockstep {
 
 struct ModelFile;  // parsed YAML (workload/model_file.hpp); its layers still hold expressions
 
-// Options that turn a model description into one concrete training step.
+// Options that turn a model description into one concrete training step. The defaults are eager
+// fp32 PyTorch on one device with one sample.
 struct StepOptions {
   std::int64_t samples = 1;  // local micro-batch
   Precision precision = Precision::fp32;
   bool autocast = false;            // around a pure half precision (FSDP's mixed precision)
-  bool wide_batch_norm = false;     // batch norms are fp32 in a half precision, between casts
+  bool wide_batch_norm = false;     // half precision, but batch norms in fp32 between casts
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
-  std::int64_t tokens_before = 0;   // of the same sequence, whose keys and values are kept
+  std::int64_t tokens_before = 0;   // earlier tokens of the sequence with kept keys and values
   std::int64_t classes = 0;         // output classes; 0 = the model's default
   std::map<std::string, std::int64_t> parameters;  // overrides of the model's own ("layers", ...)
-  bool fused_attention = true;                     // flash attention instead of materialised scores
+  bool fused_attention = true;                     // flash attention instead of materialized scores
   bool channels_last = false;                      // NHWC convolutions
   bool activation_checkpointing = false;
-  Recompute recompute = Recompute::blocks;  // what of it is computed again
-  ParallelOptions
-      parallel;  // one rank's share of a replica: tensor, context and expert parallelism
+  Recompute recompute = Recompute::blocks;  // the operators that checkpointing runs again
+  // Tensor, context and expert parallelism: the step is that of one rank of the mesh. The pipeline
+  // options are not read here; cut() of partition.hpp applies them.
+  ParallelOptions parallel;
   FineTuning fine_tuning;
   Compile compile = Compile::none;
-  bool fused_kernels = false;
-  bool cuda_graphs = false;
+  bool fused_kernels = false;  // hand-written fused kernels, eager (with_fused_kernels)
+  bool cuda_graphs = false;    // one CUDA graph launches each micro-batch
   LowPrecision low_precision;
-  std::int64_t micro_batches = 1;  // of a step: they share what is quantised once
+  std::int64_t micro_batches = 1;  // of one step; Transformer Engine quantizes weights once for all
 };
 
-// Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known
-// names when there is none.
+// Reads a model file: the shipped model of that name, or the file at a path (one that contains a
+// slash or ends in .yaml). Throws ConfigError with the known names if there is none, and with all
+// located mistakes if the file is wrong.
 std::shared_ptr<const ModelFile> load_model(const std::string& name_or_path);
 std::vector<std::string> known_models();  // names of all shipped models, sorted
 
-// Throws ConfigError located in the model's file when the options do not fit (an image too small
-// for the network, a sequence given to a CNN, an unknown parameter).
+// The training step of one rank: expands the model, then applies low precision, overlapped
+// exchanges and compilation in this order. Throws ConfigError located in the model's file when the
+// options do not fit (an image too small for the network, a sequence given to a CNN, an unknown
+// parameter), and located at `parallel` when the ranks of the mesh cannot share the model.
 TrainingStep build_step(const ModelFile& model, const StepOptions& options);
-// The step of tensor-parallel ranks with TensorOverlap::pieces.
+// The step with TensorOverlap::pieces: tensor-parallel all-gathers and reduce-scatters run in
+// `ranks` pieces beside the products that read or write them (pieces.cpp).
 TrainingStep exchanged_in_pieces(TrainingStep step, std::int64_t ranks);
 
-// What `list models` and the tests compare with published figures.
+// Size and work of a model at its defaults, beside the published figures; `list models` prints it
+// and the tests compare the two.
 struct ModelSummary {
   std::int64_t parameters = 0;      // trainable
   double multiply_accumulates = 0;  // forward, one sample, at the default input
   std::optional<std::int64_t> published_parameters;
   std::optional<double> published_multiply_accumulates;  // at the published resolution
-  std::string source;
+  std::string source;                                    // of the published figures
 };
 ModelSummary summarise(const ModelFile& model);
 

@@ -1,5 +1,6 @@
-// What is wrong with a step of a model file, before its place in the file is known: expand.cpp and
-// model_file.cpp turn it into a located ConfigError.
+// Exception for a step of a model file that does not fit its input or whose expression is wrong.
+// The code that throws it does not know the place in the file: expand.cpp, model_reader.cpp and
+// model.cpp catch it and throw a located ConfigError.
 #pragma once
 
 #include <stdexcept>
@@ -12,7 +13,7 @@ class ModelError : public std::runtime_error {
  public:
   explicit ModelError(const std::string& message, std::string hint_text = "")
       : std::runtime_error(message), hint(std::move(hint_text)) {}
-  std::string hint;
+  std::string hint;  // the allowed values, or advice; may be empty
 };
 
 }  // namespace lockstep

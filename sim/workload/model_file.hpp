@@ -1,5 +1,7 @@
-// A model file as read (docs/model-format.md): steps whose sizes are still expressions. expand.cpp
-// turns it into layers once the parameters and the input are known.
+// Syntax tree of a model file (docs/model-format.md): a list of steps whose sizes are still
+// expressions. model_reader.cpp fills it; expand.cpp turns it into layers once the parameters and
+// the input size are known.
+// A "step" in this file is one entry of a `layers:` list, not a training step.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +16,7 @@
 
 namespace lockstep {
 
-// A name that may hold expressions: "denselayer{i + 1}".
+// A layer's name that may hold expressions: "denselayer{i + 1}" renders to "denselayer3" for i = 2.
 struct NameTemplate {
   std::vector<std::pair<std::string, std::optional<Expression>>> parts;  // text, then a value
   bool empty() const { return parts.empty(); }
@@ -22,33 +24,39 @@ struct NameTemplate {
   std::string render(const Scope& scope) const;
 };
 
+// One argument of an operator or block. The type of the operator's ArgumentSpec says which member
+// holds the value.
 struct StepArgument {
   Expression expression;
   bool given = false;
   std::int64_t millionths = 0;  // of a probability
   std::string word;
-  Diagnostic at;  // where it stands; the message is filled in when something is wrong
+  Diagnostic at;  // its place in the file; an error fills in the message
 };
 
+// One entry of a `layers:` list: an operator, a use of a block, or a structure that holds further
+// lists.
 struct ModelStep {
   enum class Type { op, block, group, sequential, repeat, residual, dense, join };
   Type type = Type::op;
-  std::string key;             // operator, block or structure as written
-  const OpSpec* op = nullptr;  // of an operator or join
-  int block = -1;              // of a block: its index
-  std::vector<StepArgument> arguments;
-  std::vector<std::vector<ModelStep>>
-      bodies;         // repeat, group: one; residual: body, shortcut; join: branches
+  std::string key;                      // operator, block or structure as written
+  const OpSpec* op = nullptr;           // of an operator or join
+  int block = -1;                       // of a block: its index
+  std::vector<StepArgument> arguments;  // by position in the operator's or block's arguments
+  // Nested lists. group, sequential, repeat, dense: one; residual: body and shortcut; join: the
+  // branches.
+  std::vector<std::vector<ModelStep>> bodies;
   Expression count;   // repeat, dense
   std::string index;  // repeat, dense: the counter's name
   bool unit = true;   // repeat: iterations are blocks (FSDP units, checkpointed together)
-  std::optional<bool> in_place;  // residual
+  std::optional<bool> in_place;  // residual: `inplace:`; absent = in place for images
   NameTemplate name;
-  std::vector<std::string> from;
-  std::optional<Expression> when;
+  std::vector<std::string> from;   // `from:`; empty = the output of the step before
+  std::optional<Expression> when;  // `if:`; the step is left out where it is 0
   Diagnostic at;
 };
 
+// A reusable list of layers with arguments, from `blocks:`.
 struct ModelBlock {
   std::string name;
   std::vector<std::pair<std::string, std::optional<Expression>>> arguments;  // with their defaults
@@ -56,6 +64,7 @@ struct ModelBlock {
   Diagnostic at;
 };
 
+// A whole model file, with the contents of its `base:` merged in.
 struct ModelFile {
   std::string name;  // the file's stem
   std::string title;
@@ -66,17 +75,20 @@ struct ModelFile {
   std::optional<Expression> classes;
   std::vector<ModelBlock> blocks;
   std::vector<ModelStep> layers;
-  // How layers may be cut over tensor ranks: patterns of names (`*` = any text), the first that fits.
+  // How layers may be cut over tensor ranks: patterns of layer names (`*` = any text) with the cut.
+  // The first pattern that fits a name decides.
   std::vector<std::pair<std::string, TensorCut>> tensor_parallel;
   std::optional<std::int64_t> published_parameters;
   std::optional<double> published_multiply_accumulates;
   std::string source;
 };
 
-// Names that the expander defines for every step; parameters and arguments cannot be called so.
+// Names that the expander defines for every step (channels, height, ...). No parameter or argument
+// may have such a name.
 const std::vector<std::string>& reserved_names();
 
-// Throws ConfigError with every mistake that can be seen without expanding.
+// Parses a model file from memory; `file_name` locates errors and relative base models. Throws
+// ConfigError with every mistake that can be seen without expanding.
 ModelFile read_model_text(const std::string& text, const std::string& file_name);
 
 }  // namespace lockstep

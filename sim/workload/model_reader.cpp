@@ -1,6 +1,8 @@
-// Reads model files. Everything that can be checked without knowing sizes is checked here, all
-// mistakes of a file at once: unknown operators, keys and arguments, expression syntax, blocks that
-// use themselves.
+// Reads the top level of a model file into a ModelFile: parameters, input, blocks, published
+// figures, the plan of tensor cuts. step_reader.cpp reads the lists of layers.
+// Everything that can be checked without knowing sizes is checked here, and all mistakes of a file
+// are reported at once: unknown operators, keys and arguments, expression syntax, blocks that use
+// themselves.
 #include "workload/model_reader.hpp"
 
 #include <fmt/format.h>
@@ -23,6 +25,8 @@ constexpr int max_base_files = 8;
 constexpr int max_block_depth = 32;
 constexpr std::size_t max_names = 256;  // parameters of a model, blocks, arguments of a block
 
+// Reads one file's mapping into `model`. A derived file (one with `base:`) overwrites parts of the
+// model that its base has filled in.
 class ModelReader : FieldReader {
  public:
   using FieldReader::FieldReader;
@@ -38,6 +42,8 @@ class ModelReader : FieldReader {
   void check_recursion(const ModelFile& model);
 };
 
+// `input:`. A derived model may change the size of its base's input and even its kind: a given kind
+// (image or tokens) resets the other one.
 void ModelReader::read_input(const Node& node, ModelFile& model) {
   if (node.kind() != Node::Kind::map) {
     fail(node, "needs image: [channels, height, width] or tokens: length");
@@ -65,6 +71,7 @@ void ModelReader::read_input(const Node& node, ModelFile& model) {
   if (const auto classes = node.find("classes")) model.classes = expression(*classes);
 }
 
+// `published:`. Counts may be written with suffixes (25.6M); a source is compulsory.
 void ModelReader::read_published(const Node& node, ModelFile& model) {
   if (node.kind() != Node::Kind::map) {
     fail(node, "needs parameters, multiply_accumulates, source");
@@ -97,6 +104,7 @@ void ModelReader::read_published(const Node& node, ModelFile& model) {
   }
 }
 
+// `tensor_parallel:`. The three words stand in the order of TensorCut, after `none`.
 void ModelReader::read_tensor_plan(const Node& node, ModelFile& model) {
   if (node.kind() != Node::Kind::map || node.entries().size() > max_names) {
     fail(node, fmt::format("needs a map of at most {} patterns of layers to column, row or "
@@ -119,6 +127,8 @@ void ModelReader::read_tensor_plan(const Node& node, ModelFile& model) {
   }
 }
 
+// `parameters:`, in file order because defaults may use earlier names. A derived model may only
+// change parameters of its base: a new one would be without effect.
 void ModelReader::read_parameters(const Node& node, ModelFile& model, bool derived) {
   if (node.kind() != Node::Kind::map) {
     fail(node, "needs a map of names to integer expressions");
@@ -142,6 +152,7 @@ void ModelReader::read_parameters(const Node& node, ModelFile& model, bool deriv
   }
 }
 
+// Name and arguments of one block, without its layers. An argument without a value is required.
 void ModelReader::read_block_signature(const Node& node, ModelBlock& block) {
   if (is_builtin_step(block.name)) {
     fail(node, "a block cannot have the name of an operator or structure");
@@ -189,6 +200,9 @@ void ModelReader::read_blocks(const Node& node, ModelFile& model) {
   }
 }
 
+// Refuses blocks that use each other in a cycle, or more than max_block_depth deep: expansion would
+// never end. A depth-first search; an "open" block is on the current path, so that meeting it
+// closes a cycle. Stops at the first mistake.
 void ModelReader::check_recursion(const ModelFile& model) {
   enum class Mark { fresh, open, closed };
   std::vector<Mark> marks(model.blocks.size(), Mark::fresh);
@@ -257,6 +271,8 @@ void ModelReader::read(const Node& root, ModelFile& model, bool derived) {
   check_recursion(model);
 }
 
+// Reads a model and, before it, the base that it names. Published figures belong to one setting and
+// are not inherited. `depth` counts bases and ends a cycle of files.
 ModelFile read_node(const Node& root, const std::string& file_name, int depth) {
   ModelFile model;
   const std::optional<Node> base =

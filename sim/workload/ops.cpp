@@ -1,4 +1,5 @@
-// The table of operators and the helpers that all rules share.
+// The table of operators, joined from the tables of the ops_*.cpp files, and the helpers that all
+// rules share. A new operator is added to the list at the end of its ops_*.cpp file.
 #include "workload/ops.hpp"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@ namespace lockstep {
 
 namespace {
 
+// Arguments are few, so a linear search by name is fast enough and keeps rules readable.
 std::size_t position(const std::vector<ArgumentSpec>& specs, std::string_view argument) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (argument == specs[i].name) return i;
@@ -32,6 +34,7 @@ const std::string& OpCall::word(std::string_view argument) const {
   return words[position(*specs, argument)];
 }
 
+// Records every evaluated argument as an attribute, from which the calibration builds real layers.
 LayerWriter OpCall::layer() const {
   LayerWriter writer(step, name, kind, block, inputs);
   writer.sums_gradients_over_tensor(sums_gradients_over_tensor);

@@ -1,5 +1,7 @@
-// The operators a model file may use, their arguments, and the rule of each: shapes, parameters,
-// kernels, saved tensors. docs/model-format.md lists them (a test compares).
+// The table of operators that a model file may use: name, arguments, and the rule that writes an
+// operator's layers (shapes, parameters, kernels, saved tensors). expand.cpp evaluates the
+// arguments and calls the rule once per use. docs/model-format.md lists all operators; a test
+// compares the two.
 #pragma once
 
 #include <array>
@@ -13,9 +15,10 @@
 
 namespace lockstep {
 
-// How a layer's weight is cut over the ranks of the tensor axis.
+// The dimension along which the tensor ranks share a layer's weight (Shoeybi et al. 2019). A column
+// product is followed by elementwise work on its part and a row product, whose outputs are summed.
 enum class TensorCut : std::uint8_t {
-  none,        // every rank has all of it
+  none,        // every rank has the whole weight
   column,      // of a product: its outputs
   row,         // of a product: its inputs
   vocabulary,  // of an embedding: its rows
@@ -25,8 +28,11 @@ struct EnumNames<TensorCut> {
   static constexpr std::array names{"none", "column", "row", "vocabulary"};
 };
 
+// Syntax of an argument: an integer expression, a truth value (also an expression), a number in 0
+// <= p < 1, or a word.
 enum class ArgumentType { integer, flag, probability, word };
 
+// Declaration of one argument of an operator. `min` and `max` bound integers and flags.
 struct ArgumentSpec {
   const char* name;
   ArgumentType type = ArgumentType::integer;
@@ -37,7 +43,8 @@ struct ArgumentSpec {
   std::vector<std::string> words = {};  // allowed words; the first is the default; empty = any
 };
 
-// One evaluated use of an operator.
+// One use of an operator: evaluated arguments, input values and name. A rule reads it and writes
+// layers into `step`.
 struct OpCall {
   StepBuilder& step;
   std::string name;   // full path of the layer
@@ -48,42 +55,52 @@ struct OpCall {
   std::vector<std::int64_t> integers = {};  // by position in specs; probabilities in millionths
   std::vector<std::string> words = {};
   TensorCut cut = TensorCut::none;
-  bool sums_gradients_over_tensor = false;  // of all its parameters
+  bool sums_gradients_over_tensor = false;  // parameter gradients are summands over tensor ranks
 
+  // Value of an argument: a flag is 0 or 1, a probability is in millionths.
+  // REQUIRES: the operator's table row has the argument.
   std::int64_t integer(std::string_view argument) const;
-  bool given(std::string_view argument) const;
+  bool given(std::string_view argument) const;  // false only if the fallback is not_given
   const std::string& word(std::string_view argument) const;
   const Value& input() const { return inputs.front(); }
-  LayerWriter layer() const;  // with the arguments as its attributes
-  // The same place in the model, another leaf module: for operators made of several layers.
+  LayerWriter layer() const;  // begins a layer with the arguments as its attributes
+  // A call for another leaf module at the same place, called "NAME.suffix", without arguments: for
+  // operators that consist of several layers.
   OpCall child(const std::string& suffix, const std::string& child_kind,
                std::vector<Value> child_inputs) const;
 };
 
-// Stands for "not given" in OpCall::integers.
+// Fallback of an argument that a rule can tell from every value: nobody gave the argument.
 inline constexpr std::int64_t not_given = INT64_MIN;
 
+// One row of the operator table.
 struct OpSpec {
   const char* name;
   std::vector<ArgumentSpec> arguments;
   std::size_t min_inputs = 1;
   std::size_t max_inputs = 1;
+  // The rule. Writes the layers and returns the operator's result. Throws ModelError if the inputs
+  // do not fit.
   Value (*emit)(const OpCall&);
 };
 
 const std::vector<OpSpec>& op_table();
-const OpSpec* find_op(std::string_view name);
+const OpSpec* find_op(std::string_view name);  // nullptr if there is none
 
-// Rules that other rules reuse.
+// The functions below are rules, or parts of rules, that other rules reuse.
+
+// Arguments of a convolution; sizes in pixels.
 struct ConvShape {
   std::int64_t out = 1, kernel_h = 1, kernel_w = 1, stride = 1, padding_h = 0, padding_w = 0,
                dilation = 1, groups = 1;
   bool bias = true;
 };
 Value emit_conv(const OpCall& call, const ConvShape& shape);
-// The sum of a linear layer's output and its adapter's; `linear` writes the two products.
+// Writes a low-rank adapter (LoRA) beside a linear layer and adds its output to `frozen`, the
+// output of that layer. `linear` is the rule that writes the adapter's two products.
 Value emit_adapter(const OpCall& call, const Value& frozen, Value (*linear)(const OpCall&));
-Value emit_activation(const OpCall& call);  // by call.kind, not in place
+// Writes the activation that `call.kind` names, not in place.
+Value emit_activation(const OpCall& call);
 
 std::vector<OpSpec> matmul_ops();       // conv, linear, squeeze_excite
 std::vector<OpSpec> norm_ops();         // batch_norm, layer_norm, rms_norm, group_norm, layer_scale
@@ -95,56 +112,72 @@ std::vector<OpSpec> rotary_ops();       // rotary, append_to_heads
 std::vector<OpSpec> window_ops();       // windows of an image, attention inside them
 std::vector<OpSpec> expert_ops();       // mixture of experts
 
+// Dimensions of one attention: `query` heads of queries share `key` heads of keys and values,
+// `size` features a head, `tokens` tokens in each of `samples` samples.
 struct Heads {
   std::int64_t query = 0, key = 0, size = 0, tokens = 0, samples = 0;
-  std::int64_t value = 0;   // features of a head of the values, where they are others than `size`
-  std::int64_t before = 0;  // tokens whose keys and values are there already
+  std::int64_t value = 0;   // features of a head of the values, if they differ from `size`; else 0
+  std::int64_t before = 0;  // earlier tokens of the sequence, whose keys and values are in memory
   std::int64_t value_size() const { return value != 0 ? value : size; }
-  std::int64_t keys() const { return before + tokens; }  // that a query meets, or a mask hides
-  // The share of the pairs of queries and keys that a causal mask leaves.
+  std::int64_t keys() const { return before + tokens; }  // keys of one query, masked ones included
+  // The share of the pairs of queries and keys that a causal mask leaves: all earlier tokens and
+  // half of the square of the own ones.
   double causal_share() const { return (before + 0.5 * tokens) / keys(); }
 };
-// What happens between the two products of attention whose scores are written to memory.
+// The steps between the two products of attention whose scores are written to memory ("eager"
+// attention).
 struct ScoreRule {
   bool causal = false;
   bool dropout = false;
   bool fused_softmax = false;  // Megatron-LM's kernel, see docs/model-format.md
-  bool upcast = false;         // the softmax is one of fp32 copies of the scores
-  bool one_product =
-      false;          // gives queries, keys and values, of which rotary positions make copies
-  int additions = 0;  // of biases and masks to the scores
-  bool learned_bias = false;  // the last of these has a gradient: a sum over the samples
+  bool upcast = false;         // the softmax works on fp32 copies of the scores
+  // One fused product gives queries, keys and values, and rotary positions copy the first two: the
+  // values are a view that keeps the whole product in memory.
+  bool one_product = false;
+  int additions = 0;          // number of biases and masks that are added to the scores
+  bool learned_bias = false;  // the last addition has a gradient, a sum over the samples
 };
-// Writes that attention into `layer`, whose output it does not declare: `out` bytes.
+// Writes attention with materialized scores into `layer`. `out` is the size in bytes of the output,
+// which the caller declares.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out);
-// Backward of query, key and value picked by their index out of one tensor of so many bytes: each gives a
-// gradient of the whole, zeros but for its third, and the three are added (torch's select_backward).
+// Writes the backward of query, key and value that are selected by index from one tensor of `bytes`
+// bytes: each gives a gradient of the whole tensor, zero but for its third, and the three are added
+// (torch's select_backward).
 void emit_picked_gradients(LayerWriter& layer, double bytes);
 
-// Attention over the ranks of the context axis (ops_context.cpp): in rounds, one for each rank's keys; or
-// as `attention` of all tokens and a part of the heads. Throws ConfigError at `parallel.context`.
+// Attention over the ranks of the context axis (ops_context.cpp), in rounds: a rank's queries meet
+// the keys of one rank in each. Throws ConfigError at `parallel.context`.
 Value emit_rounds(const OpCall& call, const Heads& heads, bool causal);
+// Attention over the ranks of the context axis by all-to-alls: `attention` of all tokens and a part
+// of the heads. Throws ConfigError at `parallel.context`.
 Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&));
 
-// Tokens of the rank whose experts get most of them, in those of a mean rank; share of the router's choices that
-// find their expert full. Throws ConfigError at `parallel.expert.load` when the model has other experts.
+// Imbalance of experts over ranks (expert_load.cpp).
 struct RankLoad {
+  // Tokens of the fullest rank over the mean of all ranks; share (0 .. 1) of the router's choices
+  // that find their expert full.
   double fullest = 1, dropped = 0;
 };
+// Throws ConfigError at `parallel.expert.load` if the scenario lists shares whose number is not
+// `experts` or which are all zero.
 RankLoad rank_load(const ParallelOptions& parallel, std::int64_t experts);
 
-// Mixture of experts. Throws ModelError when tokens and router do not go together.
+// Throws ModelError unless the inputs of `experts` are tokens and a router output of one logit per
+// token and expert.
 void require_routing(const OpCall& call);
-// The experts of a rank as grouped products, between exchanges of tokens (ops_grouped_experts.cpp).
+// Writes the experts of a rank as grouped products, between exchanges of tokens
+// (ops_grouped_experts.cpp).
 Value emit_grouped_experts(const OpCall& call);
 
-// Where several branches or references meet. In place: the sum overwrites the first input.
+// Joins of branches. `in_place`: the sum overwrites the first input.
 Value emit_add(const OpCall& call, bool in_place);
 Value emit_multiply(const OpCall& call);
 Value emit_concat(const OpCall& call);
 
 std::string shape_text(const Value& value);  // "512 x 7 x 7"
+// Throw ModelError unless the first input is an image with channels first, or a value whose last
+// dimension holds the features.
 void require_image(const OpCall& call);
-void require_features(const OpCall& call);  // the last dimension holds the features
+void require_features(const OpCall& call);
 
 }  // namespace lockstep

@@ -1,11 +1,18 @@
-// Low-rank adapters beside a linear layer, as peft runs them (peft 0.17, tuners/lora/layer.py and bnb.py).
+// Writes a low-rank adapter beside a linear layer, as peft runs it (peft 0.17, tuners/lora/layer.py
+// and bnb.py):
+//
+//   x --linear (frozen)----------------------------------> + --> y
+//   x --cast--> dropout--> lora_A (rank) --> lora_B --> * scale --^
+//
+// Each of these operators is a layer of its own, as eager PyTorch runs it.
 #include "workload/ops.hpp"
 
 namespace lockstep {
 
 namespace {
 
-// One kernel over the input; its gradient is another one, or passes.
+// A layer of one streaming kernel, e.g. a cast or a scale. `passes`: backward passes the gradient
+// on; otherwise it runs one kernel.
 Value streamed(const OpCall& call, int element_bytes, bool passes) {
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
@@ -22,6 +29,7 @@ Value streamed(const OpCall& call, int element_bytes, bool passes) {
   return layer.done(y);
 }
 
+// The call of another operator with its evaluated arguments, in the order of its table row.
 OpCall with_arguments(OpCall call, std::vector<std::int64_t> integers) {
   call.specs = &find_op(call.kind)->arguments;
   call.words.assign(integers.size(), "");
@@ -37,10 +45,12 @@ Value emit_adapter(const OpCall& call, const Value& frozen, Value (*linear)(cons
   const Quantization quantization = step.options().fine_tuning.frozen.quantization;
   Value base = frozen;
   Value x = call.input();
+  // peft's Linear4bit clones the frozen layer's result before it adds to it.
   if (quantization == Quantization::nf4 && !call.block.empty()) {
     base = streamed(call.child("clone", "clone", {base}), base.element_bytes, true);
   }
-  // To the type of the adapter's weights, which autocast undoes.
+  // peft casts the input to the type of the adapter's weights; autocast then casts it back for the
+  // product.
   if (quantization == Quantization::none && step.casts_trained() && x.element_bytes == 2) {
     x = streamed(call.child("lora_cast", "cast", {x}), 4, false);
   }

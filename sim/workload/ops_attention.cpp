@@ -1,4 +1,6 @@
-// Multi-head and grouped-query attention, fused (flash) or with materialised scores.
+// Rules of multi-head and grouped-query attention. The scenario chooses between a fused kernel
+// (FlashAttention) and separate operators that write the scores to memory. Attention over
+// context-parallel ranks is in ops_context.cpp.
 #include <fmt/format.h>
 
 #include "parallel/mesh.hpp"
@@ -9,7 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// Head counts and size from the arguments and the inputs: one packed tensor or query, key, value.
+// Dimensions of the heads from the arguments and the inputs, which are one packed query-key-value
+// tensor or three tensors. Throws ModelError if the features do not divide into the heads.
 Heads head_shape(const OpCall& call) {
   for (const Value& value : call.inputs) {
     if (value.is_sequence() && !value.tokens && value.shape[0] == call.input().shape[0]) continue;
@@ -50,20 +53,22 @@ Heads head_shape(const OpCall& call) {
   return heads;
 }
 
+// Number of scores: pairs of query and key, over all heads and samples.
 double scores(const Heads& heads) {
   const std::int64_t square = checked_multiply(heads.tokens, heads.keys());
   return static_cast<double>(
       checked_multiply(square, checked_multiply(heads.query, heads.samples)));
 }
 
-// Bytes of the keys and values of so many tokens.
+// Bytes of the keys and values of `tokens` tokens.
 double key_bytes(const StepBuilder& step, const Heads& heads, std::int64_t tokens) {
   const std::int64_t features = heads.key * (heads.size + heads.value_size());
   return 1.0 * heads.samples * tokens * features * step.matmul_bytes();
 }
 
-// Keys and values of a later token slice go beside those of the tokens before, whose gradients grow by what
-// this slice gives (TeraPipe's terapipe.py: cache_grad).
+// A later token slice of a pipeline: forward appends its keys and values to the cache of the
+// earlier tokens; backward adds its contribution to the gradients of the earlier keys and values
+// (TeraPipe's terapipe.py: cache_grad).
 void join_earlier_tokens(LayerWriter& layer, const Heads& heads) {
   if (heads.before == 0) return;
   const double own = key_bytes(layer.step(), heads, heads.tokens);
@@ -75,8 +80,9 @@ void join_earlier_tokens(LayerWriter& layer, const Heads& heads) {
   sum.launches = sum.operators = 2;
 }
 
-// FlashAttention: two products forward, five backward (the scores are computed again), half of
-// them when causal. Dao et al., "FlashAttention", NeurIPS 2022, and "FlashAttention-2", section 3.
+// FlashAttention: two products forward, five backward, because backward recomputes the scores; a
+// causal mask halves them. No scores are written to memory: one log-sum-exp per row is kept. Dao et
+// al., "FlashAttention", NeurIPS 2022, and "FlashAttention-2", section 3.
 Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
             const std::vector<Value>& inputs, bool causal) {
   StepBuilder& step = call.step;
@@ -84,7 +90,8 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
       layer.output({heads.tokens, heads.query * heads.value_size()}, step.matmul_bytes());
   const double share = causal ? heads.causal_share() : 1;
   const double product = 2 * scores(heads) * heads.size * share;
-  // Weights times values. Backward has three products of one kind and two of the other: 5 halves of both.
+  // FLOPs of attention weights times values. Backward has three products of one kind and two of the
+  // other, priced as 5/2 of the sum of both.
   const double of_values = heads.value == 0 ? product
                                             : product * static_cast<double>(heads.value) /
                                                   static_cast<double>(heads.size);
@@ -102,7 +109,7 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   };
   shape(layer.forward(KernelKind::attention, in, out + lse, product + of_values));
   if (layer.backward_needed()) {
-    // Row sums of dO * O; the main kernel; dQ from its fp32 accumulator.
+    // Three kernels: row sums of dO * O; the main kernel; the cast of dQ from its fp32 accumulator.
     const double accumulator = 4 * out / step.matmul_bytes();
     Kernel& rows = layer.backward(KernelKind::elementwise, 2 * out, lse + accumulator);
     rows.operators = 0;
@@ -118,8 +125,9 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   return y;
 }
 
-// A table of one number per bucket of distances and head, looked up once for a whole stack of layers
-// (Raffel et al. 2020, section 2.1): the layer that owns it computes the biases.
+// T5's relative position bias: a table with one number per bucket of distances and head, which all
+// layers of a stack share (Raffel et al. 2020, section 2.1). The layer that owns the table computes
+// the biases of all pairs of tokens.
 void relative_bias(const OpCall& call, LayerWriter& layer, const Heads& heads) {
   const std::int64_t buckets = call.integer("relative_buckets");
   if (buckets == 0) return;
@@ -135,6 +143,8 @@ void relative_bias(const OpCall& call, LayerWriter& layer, const Heads& heads) {
   }
 }
 
+// Attention by separate operators, with materialized scores; collects the options for
+// emit_scores().
 Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool causal) {
   ScoreRule rule;
   rule.causal = causal;
@@ -155,9 +165,10 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
   return y;
 }
 
-// nn.MultiheadAttention has tokens in front of samples: the projection copies its input, which lies the other
-// way, adds its bias to the product by itself, and its result is put in three contiguous parts. Read off the
-// operators of PyTorch 2.15 under torchvision's ViT.
+// nn.MultiheadAttention computes with tokens as the first dimension, before samples. Its projection
+// therefore copies its input, adds the bias by a kernel of its own, and copies its result into
+// three contiguous parts. The list of kernels is a trace of PyTorch 2.15 in torchvision's ViT.
+// `packed`: bytes of the projection's result.
 void turn_tokens_first(LayerWriter& layer, double packed) {
   const double own = packed / 3;
   layer.forward(KernelKind::copy, own, own);
@@ -171,13 +182,15 @@ void turn_tokens_first(LayerWriter& layer, double packed) {
   layer.backward(KernelKind::copy, own, own);
 }
 
+// Attention of one rank that has whole sequences: views into heads, the fused or the plain kernels,
+// and the copies around them.
 Value attention_of_whole_sequences(const OpCall& call) {
   const Heads heads = head_shape(call);
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
   layer.attends();
   layer.attribute("kv_heads", heads.key);
-  // Fused kernels give no gradient to a bias.
+  // Fused kernels do not compute the gradient of a bias.
   const bool is_fused = step.options().fused_attention && call.integer("learned_bias") == 0;
   layer.attribute("fused", is_fused ? 1 : 0);
   std::vector<Value> inputs;
@@ -189,8 +202,9 @@ Value attention_of_whole_sequences(const OpCall& call) {
   const bool causal = call.integer("causal") != 0;
   Value y =
       is_fused ? fused(call, layer, heads, inputs, causal) : plain(call, layer, heads, causal);
-  // nn.MultiheadAttention has tokens in front of samples. The memory-efficient kernel, which is the
-  // one for fp32, writes samples in front: its output is copied, and both are kept.
+  // The memory-efficient kernel, which PyTorch uses for fp32, writes samples as the first
+  // dimension. nn.MultiheadAttention needs tokens first: the output is copied, and both tensors are
+  // kept.
   if (call.integer("tokens_first") != 0 && is_fused && y.element_bytes == 4) {
     const double bytes = step.bytes(y);
     layer.forward(KernelKind::copy, bytes, bytes);
@@ -199,13 +213,14 @@ Value attention_of_whole_sequences(const OpCall& call) {
   }
   if (packed && call.integer("tokens_first") != 0) {
     turn_tokens_first(layer, step.bytes(inputs[0]));
-  } else if (packed && layer.backward_needed()) {  // the three gradients are put beside each other
+  } else if (packed && layer.backward_needed()) {  // the three gradients are packed into one tensor
     layer.backward(KernelKind::copy, step.bytes(inputs[0]), step.bytes(inputs[0]));
   }
   layer.views(2, 2);
   return layer.done(y);
 }
 
+// The operator `attention`; chooses the form of context parallelism.
 Value attention(const OpCall& call) {
   const ParallelOptions& parallel = call.step.options().parallel;
   if (parallel.context.size == 1) return attention_of_whole_sequences(call);
@@ -234,8 +249,10 @@ void emit_picked_gradients(LayerWriter& layer, double bytes) {
 }
 
 // Scores, scale, mask, softmax, dropout and the weighted sum as separate operators. With
-// fused_softmax, as Megatron-LM: one kernel scales, masks and normalises half-precision scores, and
-// the products read the heads where the projection wrote them.
+// fused_softmax, as in Megatron-LM, one kernel scales, masks and normalizes half-precision scores,
+// and the products read the heads where the projection wrote them. With t queries, n keys and heads
+// of d features, the products (m, n, k) per head and sample are (t, n, d) for the scores and (t, d,
+// n) for the output.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out) {
   StepBuilder& step = layer.step();
   const std::int64_t t = heads.tokens, all = heads.keys();
@@ -253,8 +270,8 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   const auto elementwise = [&](bool wanted, double read, double written, double flops) {
     if (wanted) layer.forward(KernelKind::elementwise, read, written, flops);
   };
-  // bmm wants contiguous heads: query, key and value are copied out of the projection(s), shared
-  // key/value heads repeated.
+  // torch.bmm needs contiguous heads: query, key and value are copied out of the projections, and
+  // shared key and value heads are repeated.
   if (!megatron) {
     Kernel& gather = layer.forward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
     gather.launches = gather.operators = 3;
@@ -264,22 +281,22 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   for (int i = 0; i < rule.additions; ++i) elementwise(true, matrix, matrix, count);
   elementwise(masks, matrix, matrix, count);
   elementwise(casts, matrix, wide, 0);
-  // Megatron's kernel reads the lower triangle only and writes the whole rows, 4 values at a time.
+  // Megatron-LM's causal kernel reads only the lower triangle, but writes whole rows.
   const KernelKind softmax = megatron ? KernelKind::elementwise : KernelKind::softmax;
   const double triangle = megatron && rule.causal ? wide * heads.causal_share() : wide;
   layer.forward(softmax, triangle, wide, 5 * count);
   elementwise(rule.dropout, wide, wide + count, 10 * count);
   elementwise(casts, wide, matrix, 0);
   layer.gemm(Pass::forward, t, value, all, batch);
-  layer.forward(KernelKind::copy, out, out);  // heads back beside each other
+  layer.forward(KernelKind::copy, out, out);  // joins the heads to features
 
   if (layer.backward_needed()) {
     const auto gradient = [&](bool wanted, double read, double written) {
       if (wanted) layer.backward(KernelKind::elementwise, read, written, count);
     };
     layer.backward(KernelKind::copy, out, out);
-    layer.gemm(Pass::backward, t, all, value, batch);  // to the weights
-    layer.gemm(Pass::backward, all, value, t, batch);  // to the values
+    layer.gemm(Pass::backward, t, all, value, batch);  // gradient of the attention weights
+    layer.gemm(Pass::backward, all, value, t, batch);  // gradient of the values
     gradient(casts, matrix, wide);
     gradient(rule.dropout, wide + count, wide);
     layer.backward(softmax, 2 * triangle, wide, 4 * count);
@@ -287,8 +304,8 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
     gradient(masks, matrix, matrix);
     gradient(rule.learned_bias, matrix, matrix / static_cast<double>(heads.samples));
     gradient(!megatron, matrix, matrix);                    // scale
-    layer.gemm(Pass::backward, t, heads.size, all, batch);  // to the queries
-    layer.gemm(Pass::backward, all, heads.size, t, batch);  // to the keys
+    layer.gemm(Pass::backward, t, heads.size, all, batch);  // gradient of the queries
+    layer.gemm(Pass::backward, all, heads.size, t, batch);  // gradient of the keys
     if (!megatron) {
       Kernel& scatter = layer.backward(KernelKind::copy, 2 * queries + out, 2 * queries + out);
       scatter.launches = scatter.operators = 3;
@@ -297,11 +314,12 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   if (!megatron) {
     layer.save_new("query", queries);
     layer.save_new("key", queries);
-    // A part of the product that gave all three, which stays as long (mcore.py).
+    // The value is a view of the fused product that wrote query, key and value, so it keeps the
+    // whole product in memory (Megatron-core).
     layer.save_new("value", rule.one_product ? 2 * queries + out : out);
   }
-  // Megatron-core (transformer/dot_product_attention.py) hands the product of queries and keys its global
-  // memory buffer.
+  // Megatron-core (transformer/dot_product_attention.py) writes the product of queries and keys
+  // into its global memory buffer.
   if (rule.upcast) layer.shared_buffer(matrix);
   layer.save_new("softmax", wide);
   if (rule.dropout) layer.save_new("mask", count);

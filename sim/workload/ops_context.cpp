@@ -1,8 +1,14 @@
-// Attention of sequences that the ranks of the context axis share. ring and gather: a rank's queries meet
-// the keys and values of one rank after the other, in rounds whose results are merged (Liu et al. 2023;
-// PyTorch 2.15, torch/distributed/tensor/experimental/_context_parallel; TransformerEngine's p2p). Each
-// round is a layer, so that an exchange runs beside a round's kernels. all-to-all: parts of sequences
-// become parts of heads, and back (DeepSpeed-Ulysses). Facts H83 to H88.
+// Rules of attention over sequences that the ranks of the context axis share (facts H83 to H88).
+// `ring` and `gather`: the queries of a rank meet the keys and values of one rank after the other,
+// in rounds whose results are merged (Liu et al. 2023; PyTorch 2.15,
+// torch/distributed/tensor/experimental/_context_parallel; TransformerEngine's p2p). Each round is
+// a layer, so that an exchange overlaps with its kernels:
+//
+//   forward    round 0 | next keys ->   round 1 | next keys ->   ...   last round
+//   backward   last round first; gradients of keys travel with the keys, then home
+//
+// `all-to-all`: an exchange turns a part of the tokens with all heads into all tokens with a part
+// of the heads, and back (DeepSpeed-Ulysses).
 #include <fmt/format.h>
 
 #include <utility>
@@ -24,14 +30,15 @@ AxisExchange context_exchange(ExchangeKind kind, double bytes, Beside beside) {
   return exchange;
 }
 
-// A round's queries and keys, of one sample and head.
+// Queries and keys of one round, in tokens of one sample and head.
 struct Round {
   std::int64_t queries = 0, keys = 0;
-  double share = 1;  // of all pairs: a half in a causal triangle
+  double share = 1;  // of the pairs of query and key that a causal mask leaves
 };
 
-// With zigzag the first rank's rounds: all rounds, and all ranks, have the same work. Without, those of
-// the last rank, which has the most.
+// The work of round `number`. Round 0 has the rank's own keys: a causal mask leaves half of the
+// pairs. In later rounds with zigzag balance, half of the queries (or of the keys) take part on
+// every rank. Without balance, the last rank has the most work, full rounds, and it sets the pace.
 Round round_of(const ContextOptions& context, const Heads& heads, bool causal,
                std::int64_t number) {
   Round round{heads.tokens, heads.tokens, 1};
@@ -44,7 +51,7 @@ Round round_of(const ContextOptions& context, const Heads& heads, bool causal,
   return round;
 }
 
-// The rounds of one attention.
+// Writes the layers of one attention: the return of gradients, then one layer per round.
 class RoundWriter {
  public:
   RoundWriter(const OpCall& call, const Heads& heads, bool causal)
@@ -69,12 +76,14 @@ class RoundWriter {
  private:
   bool is_ring() const { return context_.exchange == ContextExchange::ring; }
   double keys_bytes() const { return keys_ * step_.matmul_bytes(); }
+  // Bytes of the gradients of a rank's keys and values as they travel.
   double gradient_bytes() const {
     return keys_ * (context_.wide_gradients ? 4 : step_.matmul_bytes());
   }
   double gathered_bytes() const { return keys_bytes() * static_cast<double>(context_.size); }
 
-  // The last of backward: gradients of keys and values return to their rank, beside nothing.
+  // A layer without forward work. Its backward, the last of the attention, sends the gradients of
+  // keys and values home to their rank; no compute overlaps with it.
   void send_gradients_home() {
     Value& keys = inputs_[inputs_.size() > 1 ? 1 : 0];
     LayerWriter layer(step_, call_.name + ".gradients", "exchange", call_.block, {keys});
@@ -84,6 +93,9 @@ class RoundWriter {
     keys = layer.done(layer.view_of(keys, keys.shape));
   }
 
+  // The exchanges of round `number`. ring: every round but the last sends its keys on. gather:
+  // round 0 gathers all keys. In backward, every round but its first also sends on the gradients so
+  // far.
   void exchange(LayerWriter& layer, std::int64_t number) const {
     const std::int64_t last = context_.size - 1;
     const AxisExchange next =
@@ -92,7 +104,7 @@ class RoundWriter {
         context_exchange(ExchangeKind::all_gather, gathered_bytes(), Beside::own_layer);
     if (is_ring() && number < last) layer.forward_exchange(next);
     if (!is_ring() && number == 0) layer.forward_exchange(all);
-    // Backward begins with the last layer, which is the first round again.
+    // Backward visits the layers in reverse: its round 0 is the last layer.
     const std::int64_t back = last - number;
     if (back > 0) {
       layer.backward_exchange(
@@ -102,6 +114,7 @@ class RoundWriter {
     if (!is_ring() && back == 0) layer.backward_exchange(all);
   }
 
+  // One flash-attention kernel: two products forward, five backward, as in ops_attention.cpp.
   Kernel& attend(LayerWriter& layer, const Round& round, bool forward) const {
     const double pairs = static_cast<double>(round.queries) * static_cast<double>(round.keys) *
                          static_cast<double>(heads_.query * heads_.samples) * round.share;
@@ -122,12 +135,14 @@ class RoundWriter {
     return kernel;
   }
 
+  // Bytes of the fp32 log-sum-exps: one per query and head.
   double lse_bytes() const {
     return 4.0 * static_cast<double>(heads_.samples * heads_.query * heads_.tokens);
   }
 
-  // To fp32, and into what the earlier rounds have given: weights from the log-sum-exps, difference,
-  // product, difference.
+  // Casts the result of a round to fp32 and merges it into the result of the earlier rounds: eight
+  // elementwise kernels that compute weights from the log-sum-exps and the weighted sum. The last
+  // round casts the result back.
   void merge(LayerWriter& layer, const Round& round, std::int64_t number) const {
     const double count =
         queries_ * static_cast<double>(round.queries) / static_cast<double>(heads_.tokens);
@@ -142,6 +157,7 @@ class RoundWriter {
     }
   }
 
+  // Backward of a round. Layer `number` runs backward's round size - 1 - number.
   void backward(LayerWriter& layer, std::int64_t number) const {
     if (!layer.backward_needed()) return;
     const Round round = round_of(context_, heads_, causal_, context_.size - 1 - number);
@@ -153,6 +169,8 @@ class RoundWriter {
     layer.backward(KernelKind::elementwise, 4 * q, size * q).operators = 0;
   }
 
+  // Writes the layer of one round, which reads query, key, value and the merged result so far. The
+  // first round casts and splits the inputs; the last one keeps the output and the log-sum-exps.
   Value round(std::int64_t number, const Value& merged) {
     const bool last = number + 1 == context_.size;
     std::vector<Value> read = inputs_;
@@ -167,7 +185,7 @@ class RoundWriter {
     exchange(layer, number);
     if (number == 0) {
       for (Value& value : inputs_) value = layer.matmul_input(value);
-      layer.views(inputs_.size() == 1 ? 7 : 6, 6);  // into heads, as attention of one rank
+      layer.views(inputs_.size() == 1 ? 7 : 6, 6);  // views into heads, as on one rank
       layer.forward(KernelKind::copy, keys_bytes(), keys_bytes());  // keys and values in one buffer
     }
     const Round here = round_of(context_, heads_, causal_, number);
@@ -175,7 +193,8 @@ class RoundWriter {
     merge(layer, here, number);
     backward(layer, number);
     const double buffers = is_ring() ? 2 * keys_bytes() : gathered_bytes();
-    // Beside them: the round's result and its fp32 copy; fp32 gradients, and those of this round.
+    // Workspace: receive buffers; in forward the round's result and its fp32 copy; in backward the
+    // fp32 gradients.
     const double result = queries_ * (4 + step_.matmul_bytes());
     layer.workspace(buffers + result, buffers + 4 * keys_ + 4 * queries_);
     for (const Value& value : inputs_) layer.save(value, "query, key, value");
@@ -195,11 +214,12 @@ class RoundWriter {
   const Heads heads_;
   const bool causal_;
   std::vector<Value> inputs_;
-  double queries_ = 0,
-         keys_ = 0;  // elements of the rank's queries; of its keys and values together
+  // Elements of the rank's queries; of its keys and values together.
+  double queries_ = 0, keys_ = 0;
 };
 
-// From tokens of a rank and all heads to all tokens and heads of a rank, or back.
+// An all-to-all from a rank's tokens with all heads to all tokens with the rank's heads, or back.
+// `shape` is the shape of the result.
 Value turned(const OpCall& call, const std::string& name, const Value& value,
              std::vector<std::int64_t> shape) {
   LayerWriter layer(call.step, name, "exchange", call.block, {value});
@@ -207,7 +227,7 @@ Value turned(const OpCall& call, const std::string& name, const Value& value,
   const AxisExchange exchange = context_exchange(ExchangeKind::all_to_all, bytes, Beside::nothing);
   layer.forward_exchange(exchange);
   layer.backward_exchange(exchange);
-  layer.forward(KernelKind::copy, bytes, bytes);  // pieces of ranks are put in order
+  layer.forward(KernelKind::copy, bytes, bytes);  // reorders the pieces of the ranks
   if (layer.backward_needed()) layer.backward(KernelKind::copy, bytes, bytes);
   layer.workspace(bytes, bytes);
   Value y = layer.output(std::move(shape), value.element_bytes);
@@ -227,6 +247,7 @@ Value emit_rounds(const OpCall& call, const Heads& heads, bool causal) {
   return RoundWriter(call, heads, causal).write();
 }
 
+// DeepSpeed-Ulysses: all-to-alls around an attention of all tokens and 1/ranks of the heads.
 Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&)) {
   const ParallelOptions& parallel = call.step.options().parallel;
   const std::int64_t ranks = parallel.context.size;

@@ -1,4 +1,6 @@
-// Activations, dropout, stochastic depth, and the joins of branches: add, multiply, concat.
+// Rules of activations, dropout, soft caps, stochastic depth, and the joins of branches (add,
+// multiply, concat). All are streaming kernels; the tensors that their backward reads follow
+// libtorch's derivatives.yaml.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// What the backward of an activation reads besides the gradient (libtorch's derivatives).
+// The tensor that the backward of an activation reads besides the gradient, and FLOPs per element
+// (derivatives.yaml of libtorch).
 struct ActivationRule {
   const char* name;
   bool saves_output;           // otherwise its input
@@ -26,6 +29,8 @@ constexpr std::array activations{
     ActivationRule{"silu", false, false, 5},       ActivationRule{"hardswish", false, false, 4},
     ActivationRule{"hardsigmoid", false, false, 3}};
 
+// An activation with the same shape. In place, the output overwrites the input, which backward may
+// still need.
 Value activation(const OpCall& call, bool in_place) {
   const ActivationRule& rule =
       *std::find_if(activations.begin(), activations.end(),
@@ -61,6 +66,7 @@ Value activation_op(const OpCall& call) {
   return activation(call, call.integer("inplace") != 0);
 }
 
+// native_dropout writes the output and a mask of one byte per element.
 Value dropout(const OpCall& call) {
   const Value& x = call.input();
   if (call.integer("p") == 0) return x;  // PyTorch returns the input itself
@@ -76,7 +82,8 @@ Value dropout(const OpCall& call) {
   return layer.done(y);
 }
 
-// cap * tanh(x / cap), as Gemma 2 bounds its logits: three kernels each way.
+// cap * tanh(x / cap), as Gemma 2 bounds its logits: three kernels each way. Backward reads the
+// tanh.
 Value soft_cap(const OpCall& call) {
   const Value& x = call.input();
   LayerWriter layer = call.layer();
@@ -96,7 +103,8 @@ Value soft_cap(const OpCall& call) {
   return layer.done(y);
 }
 
-// "row" mode of torchvision: one coin per sample, scaled to keep the mean.
+// Stochastic depth in torchvision's "row" mode: one random number per sample keeps or drops the
+// branch, scaled to keep the mean.
 Value stochastic_depth(const OpCall& call) {
   const Value& x = call.input();
   if (call.integer("p") == 0) return x;
@@ -115,6 +123,7 @@ Value stochastic_depth(const OpCall& call) {
   return layer.done(y);
 }
 
+// Element size of a join's result: type promotion takes the widest input.
 int widest(const OpCall& call) {
   int bytes = 0;
   for (const Value& value : call.inputs) bytes = std::max(bytes, value.element_bytes);
@@ -131,7 +140,8 @@ void require_same_shape(const OpCall& call) {
   }
 }
 
-// Gradients of fp32 results that flow back into half-precision inputs are cast.
+// Adds the casts of the result's gradient for inputs of another type (fp32 result, half-precision
+// input).
 void cast_gradients(LayerWriter& layer, const OpCall& call, int element_bytes) {
   for (const Value& value : call.inputs) {
     if (!value.requires_grad || value.element_bytes == element_bytes) continue;
@@ -151,6 +161,8 @@ Value emit_activation(const OpCall& call) {
   return activation(call, false);
 }
 
+// Sums inputs pairwise from the left. Backward passes the gradient on without a kernel; the host
+// runs one AddBackward node per addition.
 Value emit_add(const OpCall& call, bool in_place) {
   require_same_shape(call);
   StepBuilder& step = call.step;
@@ -159,6 +171,7 @@ Value emit_add(const OpCall& call, bool in_place) {
   const Value& first = call.input();
   const int element_bytes = widest(call);
   const auto count = static_cast<double>(step.elements(first));
+  // An in-place sum needs a first input of the result's type.
   const bool reuse = in_place && first.element_bytes == element_bytes;
   Value y = reuse ? layer.view_of(first, first.shape) : layer.output(first.shape, element_bytes);
   y.lay_out_as(first);
@@ -174,10 +187,12 @@ Value emit_add(const OpCall& call, bool in_place) {
   return layer.done(y);
 }
 
+// Elementwise product. Each factor's gradient is the output's gradient times the other factor, so
+// each factor is saved for the other's sake.
 Value emit_multiply(const OpCall& call) {
   const Value& a = call.inputs[0];
   const Value& b = call.inputs[1];
-  // Either the same shape, or one of them a factor per channel of the other (squeeze-excite).
+  // The inputs have the same shape, or one is a factor per channel for the other (squeeze-excite).
   const auto is_gate = [](const Value& gate, const Value& x) {
     return gate.is_image() && x.is_image() && gate.shape[0] == x.shape[0] && gate.shape[1] == 1 &&
            gate.shape[2] == 1;
@@ -205,10 +220,13 @@ Value emit_multiply(const OpCall& call) {
   return layer.done(y);
 }
 
+// Concatenates along channels or features by one copy. Backward gives each input a slice (a view)
+// of the output's gradient.
 Value emit_concat(const OpCall& call) {
   const Value& first = call.input();
   std::vector<std::int64_t> shape = first.shape;
   if (shape.empty()) throw ModelError("concat needs images, sequences or feature vectors");
+  // All other dimensions must be equal.
   const std::size_t axis = first.is_image() ? 0 : shape.size() - 1;
   shape[axis] = 0;
   for (const Value& value : call.inputs) {

@@ -1,6 +1,7 @@
-// Mixture of experts, as Hugging Face's MixtralSparseMoeBlock runs it (Jiang et al. 2024, "Mixtral of
-// Experts"): one expert after the other takes the tokens that the router gives it. The load is
-// assumed to be even.
+// Rule of a mixture of experts as Hugging Face's MixtralSparseMoeBlock runs it (Jiang et al. 2024,
+// "Mixtral of Experts"): a loop over the experts, each of which gathers its tokens, computes a
+// SwiGLU, and adds its weighted result to the output. The load is assumed to be even. Grouped
+// experts, and experts over several ranks, are in ops_grouped_experts.cpp.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -10,12 +11,14 @@ namespace lockstep {
 
 namespace {
 
+// Sizes of one mixture on one rank; tokens of the whole local batch.
 struct Routing {
   std::int64_t experts = 0, top = 0, tokens = 0, each = 0;  // `each`: tokens of one expert
   std::int64_t hidden = 0, inner = 0;
 };
 
-// Softmax of the logits in fp32, the best ones and their sum, and who goes where.
+// The router: softmax of the logits in fp32, the top experts of each token, their normalized
+// weights, and the masks that say which expert gets which token.
 void route(LayerWriter& layer, const Routing& r, const Value& logits) {
   const double all = static_cast<double>(r.tokens) * r.experts;
   const double chosen = static_cast<double>(r.tokens) * r.top;
@@ -27,13 +30,14 @@ void route(LayerWriter& layer, const Routing& r, const Value& logits) {
   masks.launches = masks.operators = 3;  // one_hot: zeros, scatter; permuted
   if (!layer.backward_needed()) return;
   Kernel& back = layer.late_backward(KernelKind::elementwise, 16 * chosen, 8 * chosen);
-  back.launches = back.operators = 4;  // of cast, quotient and sum
+  back.launches = back.operators = 4;  // backward of cast, quotient and sum
   Kernel& scatter = layer.late_backward(KernelKind::copy, 4 * chosen, 4 * all);
-  scatter.launches = 2;  // of topk: zeros and scatter
+  scatter.launches = 2;  // backward of topk: zeros and scatter
   layer.late_backward(KernelKind::softmax, 8 * all, logits.element_bytes * all);
 }
 
-// SwiGLU of the tokens of one expert, and their weighted way back.
+// One expert: gathers its tokens, computes w2(SiLU(w1 x) * w3 x), and adds the result times the
+// router's weight to the output.
 void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
   StepBuilder& step = layer.step();
   const double size = step.matmul_bytes();
@@ -53,8 +57,8 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
       layer.backward(KernelKind::elementwise, read, written, written / size);
     }
   };
-  layer.forward(KernelKind::copy, 8.0 * r.tokens * r.top, 16.0 * r.each);  // where the mask is set
-  layer.forward(KernelKind::embedding, rows + 8.0 * r.each, rows);         // its tokens
+  layer.forward(KernelKind::copy, 8.0 * r.tokens * r.top, 16.0 * r.each);  // positions in the mask
+  layer.forward(KernelKind::embedding, rows + 8.0 * r.each, rows);         // gathers tokens
   layer.gemm(Pass::forward, r.each, r.inner, r.hidden);
   streams(Pass::forward, wide, wide);  // SiLU
   layer.gemm(Pass::forward, r.each, r.inner, r.hidden);
@@ -65,11 +69,11 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
 
   if (!layer.backward_needed()) return;
   layer.backward(KernelKind::embedding, rows + 8.0 * r.each, rows);
-  streams(Pass::backward, rows, rows);      // to the output of w2
-  streams(Pass::backward, 2 * rows, rows);  // to the weight: product and sum
+  streams(Pass::backward, rows, rows);      // gradient of the output of w2
+  streams(Pass::backward, 2 * rows, rows);  // of the router weight: product and sum
   layer.gemm(Pass::data_gradient, r.each, r.inner, r.hidden);
   layer.gemm(Pass::weight_gradient, r.hidden, r.inner, r.each);
-  streams(Pass::backward, 2 * wide, wide);  // of the product, either way
+  streams(Pass::backward, 2 * wide, wide);  // both factors of the gate
   streams(Pass::backward, 2 * wide, wide);
   layer.gemm(Pass::data_gradient, r.each, r.hidden, r.inner);
   layer.gemm(Pass::weight_gradient, r.inner, r.hidden, r.each);
@@ -77,13 +81,14 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
   layer.gemm(Pass::data_gradient, r.each, r.hidden, r.inner);
   layer.gemm(Pass::weight_gradient, r.inner, r.hidden, r.each);
   streams(Pass::backward, 2 * rows, rows);
-  // The gradient of the taken tokens is one of all tokens, filled with zeros, and added to those of the
-  // other experts.
+  // The gradient of the gathered tokens is a tensor of all tokens, filled with zeros first, which
+  // is then added to the sum over the other experts.
   layer.backward(KernelKind::copy, 0, whole);
   layer.backward(KernelKind::embedding, 2 * rows + 32.0 * r.each, rows).launches = 5;
   streams(Pass::backward, 2 * whole, whole);
 }
 
+// The operator `experts`. Expert parallelism implies grouped products.
 Value experts(const OpCall& call) {
   const bool grouped = call.given("grouped") && call.integer("grouped") != 0;
   if (grouped || call.step.options().parallel.expert.size > 1) return emit_grouped_experts(call);
@@ -96,14 +101,16 @@ Value experts(const OpCall& call) {
   r.inner = call.integer("inner");
   r.hidden = x.shape[1];
   r.tokens = call.step.rows(x);
+  // The mean number of tokens per expert, rounded up.
   r.each = (checked_multiply(r.tokens, r.top) - 1) / r.experts + 1;
   LayerWriter layer = call.layer();
   layer.owns_experts(true);
   const Value in = layer.matmul_input(x);
   const Value y = layer.output(x.shape, call.step.matmul_bytes());
   route(layer, r, logits);
-  layer.forward(KernelKind::copy, 0, call.step.bytes(y));  // zeros to add to
+  layer.forward(KernelKind::copy, 0, call.step.bytes(y));  // zeros, to which experts add
   for (std::int64_t i = 0; i < r.experts; ++i) expert(layer, r, i);
+  // Saved tensors of all experts together: routed rows of `hidden` and of `inner` features.
   const double size = call.step.matmul_bytes();
   const double routed = static_cast<double>(r.tokens) * r.top;
   const double wide = routed * static_cast<double>(r.inner) * size;

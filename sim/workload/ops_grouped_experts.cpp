@@ -1,6 +1,12 @@
-// Mixture of experts with grouped products, one for the experts of a rank together, as torchtitan
-// (models/common/moe) and Megatron-LM (transformer/moe) run it. Over the ranks of the expert axis tokens
-// travel to their experts and back: by all-to-alls, or all tokens to all ranks. Facts H93 to H103.
+// Rule of a mixture of experts with grouped products: one product computes all experts of a rank,
+// as in torchtitan (models/common/moe) and Megatron-LM (transformer/moe). Over the ranks of the
+// expert axis, tokens travel to their experts and back (facts H93 to H103):
+//
+//   all-to-all:  route -> dispatch (all-to-all)  -> experts -> combine (all-to-all)      -> sum
+//   gather:      route -> dispatch (all-gather)  -> experts -> combine (reduce-scatter)
+//
+// If tensor ranks share each expert, an all-gather before `experts` and a reduce-scatter behind it
+// are added.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -22,7 +28,8 @@ AxisExchange exchange_over(Axis axis, ExchangeKind kind, double bytes) {
   return exchange;
 }
 
-// One mixture of experts on one rank. Numbers of tokens are of one sample, as shapes are.
+// Writes the layers of one mixture of experts on one rank. Token counts are per sample, as shapes
+// are; count() and bytes() cover the local batch.
 class ExpertWriter {
  public:
   explicit ExpertWriter(const OpCall& call)
@@ -65,8 +72,9 @@ class ExpertWriter {
                           fmt::format("{}: {}", call_.name, message), hint);
   }
 
-  // Tokens at a rank's experts. With a capacity every expert has as many places from each rank, filled
-  // or not (fact H96); without, the fullest rank has its share more.
+  // Token rows that arrive at the rank's experts. With a capacity, every expert receives a fixed
+  // number of rows from each rank, filled or padded (fact H96). Without one, the fullest rank
+  // counts: its load times the mean.
   std::int64_t arriving_tokens() const {
     if (expert_.size == 1) return chosen_;
     const RankLoad load = rank_load(step_.options().parallel, experts_);
@@ -91,7 +99,7 @@ class ExpertWriter {
     return call_.child(suffix, kind, std::move(inputs)).layer();
   }
 
-  // Rows are read in another order; backward adds them where they came from.
+  // A permutation of rows by an int64 index; backward scatters the gradients back.
   void reorder(LayerWriter& writer, std::int64_t rows, bool with_backward = true) const {
     const double moved = bytes(rows, hidden_);
     writer.forward(KernelKind::embedding, moved + 8 * count(rows, 1), moved);
@@ -100,7 +108,8 @@ class ExpertWriter {
     }
   }
 
-  // Softmax in fp32, the best experts and their weights, tokens of each expert, and the order of tokens.
+  // The router: softmax in fp32, the top experts and their weights, a histogram of tokens per
+  // expert, and the sort that gives the order of tokens.
   void route(LayerWriter& writer) const {
     const double all = count(tokens_, experts_);
     const double chosen = count(chosen_, 1);
@@ -115,13 +124,14 @@ class ExpertWriter {
     writer.save_new("routing", 20 * chosen + 4 * all);
     if (!writer.backward_needed()) return;
     Kernel& back = writer.late_backward(KernelKind::elementwise, 16 * chosen, 8 * chosen);
-    back.launches = back.operators = 3;  // of quotient and sum
+    back.launches = back.operators = 3;  // backward of quotient and sum
     Kernel& scatter = writer.late_backward(KernelKind::copy, 4 * chosen, 4 * all);
-    scatter.launches = 2;  // of topk: zeros and scatter
+    scatter.launches = 2;  // backward of topk: zeros and scatter
     writer.late_backward(KernelKind::softmax, 8 * all, narrow * all);
   }
 
-  // Tokens in the order of their experts, each as often as experts were chosen for it.
+  // Copies tokens into the order of their experts; a token appears once for each expert that was
+  // chosen for it.
   Value permuted() const {
     LayerWriter writer = layer("route", "route", call_.inputs);
     const Value x = writer.matmul_input(call_.input());
@@ -135,6 +145,7 @@ class ExpertWriter {
     return writer.done(writer.output({chosen_, hidden_}, step_.matmul_bytes()));
   }
 
+  // Routing alone, for `gather`: tokens keep their order, because every rank gets all tokens.
   Value routed_in_place() const {
     LayerWriter writer = layer("route", "route", call_.inputs);
     const Value x = writer.matmul_input(call_.input());
@@ -143,7 +154,8 @@ class ExpertWriter {
     return writer.done(writer.view_of(x, x.shape));
   }
 
-  // Without a capacity ranks first tell each other how many tokens come, and the host has to know.
+  // Sends tokens to the ranks of their experts. Without a capacity the ranks exchange token counts
+  // first, and the host waits for the counts because it needs the message sizes.
   Value dispatched(const Value& rows) const {
     LayerWriter writer = layer("dispatch", "exchange", {rows});
     if (expert_.capacity <= 0) {
@@ -156,7 +168,7 @@ class ExpertWriter {
     return writer.done(writer.output({arriving_, hidden_}, step_.matmul_bytes()));
   }
 
-  // Of the rank that has most of them.
+  // The all-to-all of token rows, forward and backward, with the bytes of the fullest rank.
   void exchange_tokens(LayerWriter& writer) const {
     AxisExchange tokens =
         exchange_over(Axis::expert, ExchangeKind::all_to_all, bytes(arriving_, hidden_));
@@ -165,13 +177,15 @@ class ExpertWriter {
     writer.backward_exchange(tokens);
   }
 
+  // Sends the experts' outputs back to the ranks of their tokens.
   Value combined(const Value& rows) const {
     LayerWriter writer = layer("combine", "exchange", {rows});
     exchange_tokens(writer);
     return writer.done(writer.output({chosen_, hidden_}, step_.matmul_bytes()));
   }
 
-  // All tokens, with their weights and the map of experts, to all ranks (Megatron-LM's allgather).
+  // All-gathers all tokens, then their router weights (fp32) with the map of experts (1 byte), over
+  // the expert ranks (Megatron-LM's allgather dispatcher).
   Value gathered(const Value& tokens) const {
     LayerWriter writer = layer("dispatch", "exchange", {tokens});
     const std::int64_t all = checked_multiply(tokens_, expert_.size);
@@ -184,6 +198,7 @@ class ExpertWriter {
     return writer.done(writer.output({all, hidden_}, step_.matmul_bytes()));
   }
 
+  // Sums the ranks' weighted outputs of each token and returns each rank its tokens.
   Value scattered(const Value& sums) const {
     LayerWriter writer = layer("combine", "exchange", {sums});
     const double all = bytes(checked_multiply(tokens_, expert_.size), hidden_);
@@ -193,7 +208,9 @@ class ExpertWriter {
     return writer.done(y);
   }
 
-  // Ranks that share an expert have its part each, and all tokens of all of them.
+  // Ranks that share an expert hold a part of its inner features each, so every rank needs the
+  // tokens of the others: an all-gather before the experts, a reduce-scatter of the summands behind
+  // them.
   Value over_tensor(const Value& rows, bool before) const {
     LayerWriter writer = layer(before ? "gather" : "scatter", "exchange", {rows});
     const std::int64_t here = rows.shape[0];
@@ -208,7 +225,7 @@ class ExpertWriter {
         writer.output({before ? all : here / shared_by_, hidden_}, step_.matmul_bytes()));
   }
 
-  // Of all local experts together; each has as many rows, rounded up where that is no whole number.
+  // One grouped product over all local experts, with equal rows per expert, rounded up.
   void product(LayerWriter& writer, Pass pass, std::int64_t rows, std::int64_t out,
                std::int64_t in) const {
     const std::int64_t groups = experts_ / expert_.size;
@@ -221,6 +238,8 @@ class ExpertWriter {
     }
   }
 
+  // Gradients of w2, of the gate's product, of w3 and of w1 with SiLU, and the sum of the two input
+  // gradients. The permutations around the experts are undone.
   void backward_of_experts(LayerWriter& writer, std::int64_t rows) const {
     const double wide = bytes(rows, inner_);
     const double moved = bytes(rows, hidden_);
@@ -242,8 +261,8 @@ class ExpertWriter {
     moves();
   }
 
-  // SwiGLU of all local experts. `gathers`: of all ranks' tokens those that belong here are taken first,
-  // and weighted sums are put in their places.
+  // SwiGLU of all local experts. `gathers`: `x` has the tokens of all ranks; the tokens of local
+  // experts are selected first, and weighted results are written back to their rows.
   Value computed(const Value& x, bool gathers) const {
     LayerWriter writer = layer("experts", "experts", {x});
     const std::int64_t local = experts_ / expert_.size;
@@ -277,7 +296,7 @@ class ExpertWriter {
     return writer.done(writer.output({gathers ? x.shape[0] : rows, hidden_}, step_.matmul_bytes()));
   }
 
-  // The chosen experts' outputs times the router's weights, summed in fp32.
+  // The outputs of each token's experts times the router's weights, summed in fp32.
   Value summed(const Value& rows) const {
     LayerWriter writer = layer("sum", "combine", {rows});
     const double narrow = bytes(chosen_, hidden_);
@@ -291,7 +310,7 @@ class ExpertWriter {
       writer.backward(KernelKind::elementwise, bytes(tokens_, hidden_), sums);
       writer.backward(KernelKind::elementwise, sums, wide, count(chosen_, hidden_));
       writer.backward(KernelKind::elementwise, sums + wide, 4 * count(chosen_, 1),
-                      2 * count(chosen_, hidden_));  // to the weights
+                      2 * count(chosen_, hidden_));  // of the router weights
       writer.backward(KernelKind::elementwise, wide, narrow);
     }
     writer.save_new("expert outputs", wide);
@@ -304,9 +323,9 @@ class ExpertWriter {
   const ExpertOptions& expert_;
   const std::int64_t tensor_;
   const std::int64_t experts_, top_, inner_, hidden_, tokens_;
-  std::int64_t shared_by_ = 1;  // ranks that have a part of each expert
-  std::int64_t chosen_ = 0;     // tokens times experts chosen for each
-  std::int64_t arriving_ = 0;   // rows of the rank's experts
+  std::int64_t shared_by_ = 1;  // tensor ranks that share each expert
+  std::int64_t chosen_ = 0;     // token rows: tokens x experts chosen for each
+  std::int64_t arriving_ = 0;   // token rows that arrive at the experts of the rank
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Convolution, linear and squeeze-excite: the layers that run on the matrix units.
+// Rules of convolution, linear and squeeze-excite: the layers that run on the matrix units. A
+// product with weights has three kernels per step: forward, the gradient of the input, the gradient
+// of the weight. A convolution is priced as an implicit GEMM (docs/model-format.md).
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -8,6 +10,7 @@ namespace lockstep {
 
 namespace {
 
+// Output pixels along one dimension, as torch.nn.Conv2d computes them.
 std::int64_t output_size(std::int64_t in, std::int64_t kernel, std::int64_t stride,
                          std::int64_t padding, std::int64_t dilation) {
   const std::int64_t reach = checked_add(checked_multiply(dilation, kernel - 1), 1);
@@ -20,7 +23,7 @@ std::int64_t output_size(std::int64_t in, std::int64_t kernel, std::int64_t stri
   return (padded - reach) / stride + 1;
 }
 
-// Sums the gradient over everything but the channels.
+// The gradient of a bias: the output's gradient summed over all dimensions but the channels.
 void bias_gradient(LayerWriter& layer, double gradient_bytes, double gradient_elements,
                    std::int64_t channels) {
   layer.backward(KernelKind::elementwise, gradient_bytes,
@@ -28,9 +31,9 @@ void bias_gradient(LayerWriter& layer, double gradient_bytes, double gradient_el
                  Pass::weight_gradient);
 }
 
-// Tensor-core convolutions (half precision and TF32) want channels last: for NCHW tensors cuDNN
-// converts the two inputs and the output of each of the three kernels (nchwToNhwcKernel,
-// nhwcToNchwKernel).
+// Tensor-core convolutions (half precision and TF32) need channels last. For NCHW tensors cuDNN
+// converts the two inputs and the output of each of a convolution's three kernels
+// (nchwToNhwcKernel, nhwcToNchwKernel). `bytes`: size of the three tensors.
 void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   Kernel& kernel = pass == Pass::forward ? layer.forward(KernelKind::copy, bytes, bytes)
                                          : layer.backward(KernelKind::copy, bytes, bytes, 0, pass);
@@ -39,6 +42,7 @@ void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   kernel.changes_layout = true;
 }
 
+// The operator `conv`: a size for one direction wins over the size for both.
 Value conv(const OpCall& call) {
   const auto either = [&](const char* specific, const char* general) {
     return call.given(specific) ? call.integer(specific) : call.integer(general);
@@ -56,6 +60,8 @@ Value conv(const OpCall& call) {
   return emit_conv(call, shape);
 }
 
+// A linear layer without its adapter: y = x W^T + b over the last dimension. Saves the input if the
+// weight is trained.
 Value product(const OpCall& call) {
   require_features(call);
   const std::int64_t out = call.integer("out");
@@ -73,18 +79,22 @@ Value product(const OpCall& call) {
   }
   const bool trains = layer.trains_last();
   const bool bias = call.integer("bias") != 0;
-  // A row product's bias is added to the reduced sum, of which a rank may have its tokens only.
+  // The bias of a row product is added after the ranks' outputs are summed. With sequence
+  // parallelism a rank then has only its tokens, so the bias gradient is a summand.
   const TensorOptions& tensor = step.options().parallel.tensor;
   if (call.cut == TensorCut::row) layer.sums_gradients_over_tensor(tensor.sequence);
   if (bias) layer.parameter("bias", {out}, true);
 
   std::vector<std::int64_t> shape = input.shape;
   shape.back() = out;
-  // bitsandbytes gives the result the type of the input.
+  // The result of bitsandbytes' quantized product has the type of the input.
   Value y = layer.output(shape, quantized ? input.element_bytes : step.matmul_bytes());
   y.lay_out_as(input);
+  // The three products (m, n, k): forward (rows, out, in), input gradient (rows, in, out), weight
+  // gradient (out, in, rows).
   const std::int64_t rows = step.rows(x);
   layer.gemm(Pass::forward, rows, out, in);
+  // An fp32 result of a half-precision product is one more cast each way.
   if (y.element_bytes != step.matmul_bytes()) {
     const double narrow = step.bytes(y) / 2;
     layer.forward(KernelKind::elementwise, narrow, 2 * narrow);
@@ -96,13 +106,15 @@ Value product(const OpCall& call) {
     bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
   Value kept = x;
   if (input.kept_storage >= 0) kept.storage = input.kept_storage;
-  // MatMul8bitLt keeps its input though no gradient asks for it (bitsandbytes 0.50, autograd/_functions.py).
+  // MatMul8bitLt saves its input although no gradient needs it (bitsandbytes 0.50,
+  // autograd/_functions.py).
   const Quantization quantization = step.options().fine_tuning.frozen.quantization;
   if (quantized && quantization == Quantization::int8) layer.save(input, "input");
   if (trains) layer.save(kept, "input");
   return layer.done(y);
 }
 
+// The operator `linear`: a product, with an adapter beside it if the scenario asks for one.
 Value linear(const OpCall& call) {
   const Value y = product(call);
   const std::int64_t in = call.input().shape.back();
@@ -110,6 +122,8 @@ Value linear(const OpCall& call) {
   return adapted ? emit_adapter(call, y, product) : y;
 }
 
+// Squeeze-and-excitation (Hu et al. 2018): a mean per channel, two 1 x 1 convolutions, and a
+// product with the input.
 Value squeeze_excite(const OpCall& call) {
   require_image(call);
   const Value& x = call.input();
@@ -152,6 +166,12 @@ ConvGeometry geometry_of(const ConvShape& shape, const Value& input, std::int64_
 
 }  // namespace
 
+// A convolution with optional bias. With P output and H input pixels over the batch, C input and K
+// output channels, T kernel taps and G groups, the implicit GEMMs (m, n, k), G times each, are:
+//   forward (P, K/G, TC/G)    input gradient (H, C/G, TK/G)    weight gradient (K/G, TC/G, P)
+//
+// Each reads two of the three tensors (input, output, weight) or their gradients, writes the third,
+// and has equal FLOPs.
 Value emit_conv(const OpCall& call, const ConvShape& shape) {
   require_image(call);
   const Value& input = call.input();
@@ -204,7 +224,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     kernel.conv = geometry;
   };
 
-  // One pixel per image lies the same way in both layouts.
+  // An image of one pixel has the same memory layout either way, so it needs no conversion.
   const bool convert = !input.channels_last && step.math() != MathMode::fp32 && shape.groups == 1 &&
                        (pixels_in > step.options().samples || pixels_out > step.options().samples);
   const double moved = x_bytes + y_bytes + w_bytes;

@@ -1,6 +1,6 @@
-// Normalisation layers and layer scale. Traffic follows fact 131, except that a layer norm row
-// stays in registers and is read once, and that the backward pass of batch norm reads its input and
-// the gradient twice: for the sums of a channel, then for the gradient of the input
+// Rules of normalization layers and of layer scale. Traffic follows fact 131 with two exceptions. A
+// row of a layer norm stays in registers and is read once. The backward pass of batch norm reads
+// its input and the gradient twice: for the sums of a channel, then for the gradient of the input
 // (batch_norm_backward_kernel in aten/src/ATen/native/cuda/Normalization.cuh; cuDNN's bn_bw_1C11).
 #include <fmt/format.h>
 
@@ -12,6 +12,8 @@ namespace {
 
 constexpr double stat_bytes = 4;  // statistics are fp32 in every precision
 
+// Batch norm over all samples and pixels of a channel. `wide`: a half-precision step that keeps
+// batch norms in fp32, as FSDP's mixed precision does, between two casts.
 Value batch_norm(const OpCall& call) {
   const Value& input = call.input();
   if (input.tokens || input.permuted || input.shape.empty() || input.is_sequence()) {
@@ -31,10 +33,12 @@ Value batch_norm(const OpCall& call) {
   layer.buffers(3, 2.0 * channels * (wide ? stat_bytes : step.weight_bytes()) + 8, 1);
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
+  // The batch counter's increment, then one kernel that reads the input twice: for the statistics,
+  // and for the result.
   layer.forward(KernelKind::elementwise, 8, 8);
   layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count).math =
       wide ? MathMode::fp32 : step.math();
-  if (wide) {  // fp32 results are cast back, and their gradients before all else
+  if (wide) {  // the fp32 result is cast back; backward begins with the cast of its gradient
     layer.stays_wide();
     const double narrow = step.bytes(input);
     layer.forward(KernelKind::elementwise, bytes, narrow);
@@ -42,6 +46,8 @@ Value batch_norm(const OpCall& call) {
     layer.workspace(bytes, bytes);
     layer.casts_gradient_last();
   }
+  // Backward reads input and output gradient twice each, and writes the input's gradient; the
+  // gradients of weight and bias are small sums of the same kernel.
   layer.backward(KernelKind::normalization, 4 * bytes, bytes, 11 * count).math =
       wide ? MathMode::fp32 : step.math();
   Value y = layer.output(x.shape, input.element_bytes);
@@ -52,19 +58,22 @@ Value batch_norm(const OpCall& call) {
   return layer.done(y);
 }
 
-// Layer and group norm: two kernels back, one for the input, one for weight and bias.
+// Layer norm and group norm: one kernel forward; backward one for the input and one for weight and
+// bias. `parameters`: elements of the weight; `rows`: number of groups of values that are
+// normalized together.
 Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bool affine,
                     bool bias) {
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
   Value x = step.autocast() ? layer.full_precision(call.input()) : call.input();
-  if (x.permuted && !x.channels_last) {  // the rows are gathered first
+  if (x.permuted && !x.channels_last) {  // channels are not contiguous: a copy comes first
     x.channels_last = true;
     x.storage = step.new_storage(step.bytes(x), layer.index());
     layer.forward(KernelKind::copy, step.bytes(x), step.bytes(x));
   }
   if (affine) layer.parameter("weight", {parameters});
   if (affine && bias) layer.parameter("bias", {parameters});
+  // FLOPs per element are estimates; these kernels are bound by traffic.
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::normalization, bytes, bytes, 7 * count);
@@ -100,6 +109,8 @@ Value group_norm(const OpCall& call) {
                        call.integer("affine") != 0, true);
 }
 
+// RMS norm over the features of each head (one head: over all). Fused: one kernel forward, two
+// backward. Otherwise the usual eager module of eight kernels, which works in fp32.
 Value rms_norm(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
@@ -116,6 +127,8 @@ Value rms_norm(const OpCall& call) {
   const double narrow = input.element_bytes * count;
   const double wide = 4 * count;
   const auto rows = static_cast<double>(step.rows(input) * heads);
+  // The result is fp32 if the weight is (type promotion), or if autocast runs the fused operator in
+  // fp32.
   const bool wide_weight = call.integer("fused") != 0 ? step.autocast() : step.casts_weights();
   Value y = layer.output(input.shape, wide_weight ? 4 : input.element_bytes);
   y.lay_out_as(input);
@@ -131,8 +144,8 @@ Value rms_norm(const OpCall& call) {
     layer.save_new("statistics", rows * stat_bytes);
     return layer.done(y);
   }
-  // The usual eager module: to fp32, x^2, mean, + eps, rsqrt, x * r, back to the input's type, *
-  // weight.
+  // The usual eager module: cast to fp32, x^2, mean, + eps, r = rsqrt, x * r, cast to the input's
+  // type, * weight. Backward differentiates these operators one by one.
   const Value x = layer.full_precision(input);
   layer.forward(KernelKind::elementwise, wide, wide, count);        // pow
   layer.forward(KernelKind::normalization, wide, 4 * rows, count);  // mean
@@ -143,7 +156,7 @@ Value rms_norm(const OpCall& call) {
   if (narrowed) layer.forward(KernelKind::elementwise, wide, narrow);
   layer.forward(KernelKind::elementwise, narrow, out, count);  // * weight
 
-  layer.backward(KernelKind::elementwise, out, out, count);          // to the normalised input
+  layer.backward(KernelKind::elementwise, out, out, count);          // to the normalized input
   layer.backward(KernelKind::elementwise, out + narrow, out, count,  // to the weight: product
                  Pass::weight_gradient);
   layer.backward(KernelKind::elementwise, out, 4.0 * features, count,  // and its sum
@@ -155,7 +168,7 @@ Value rms_norm(const OpCall& call) {
   Kernel& chain = layer.backward(KernelKind::elementwise, 12 * rows, 12 * rows, 3 * rows);
   chain.launches = chain.operators = 3;  // rsqrt, mean
   Kernel& square = layer.backward(KernelKind::elementwise, 2 * wide, 2 * wide, 2 * count);
-  square.launches = square.operators = 2;                          // of x^2
+  square.launches = square.operators = 2;                          // backward of x^2
   layer.backward(KernelKind::elementwise, 2 * wide, wide, count);  // sum of both ways to x
   layer.save(x, "input");
   layer.save_new("reciprocal", rows * stat_bytes);
@@ -164,7 +177,8 @@ Value rms_norm(const OpCall& call) {
   return layer.done(y);
 }
 
-// A learned factor per channel (ConvNeXt); fp32 under autocast, so the product is fp32 as well.
+// Layer scale: a learned factor per channel (ConvNeXt). Under autocast the factor is fp32, and so
+// is the result.
 Value layer_scale(const OpCall& call) {
   const Value& x = call.input();
   StepBuilder& step = call.step;

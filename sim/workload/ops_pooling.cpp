@@ -1,4 +1,6 @@
-// Pooling, and the layers that only look at a tensor another way.
+// Rules of pooling and of the operators that only view a tensor in another shape (flatten, permute,
+// to_tokens). Sizes follow torch.nn.MaxPool2d and torch.nn.AvgPool2d; views cost host time but
+// launch no kernel.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -8,6 +10,7 @@ namespace lockstep {
 
 namespace {
 
+// Output pixels along one dimension, as torch.nn.MaxPool2d computes them.
 std::int64_t pooled_size(std::int64_t in, std::int64_t kernel, std::int64_t stride,
                          std::int64_t padding, bool ceil_mode) {
   const std::int64_t padded = checked_add(in, 2 * padding);
@@ -19,11 +22,12 @@ std::int64_t pooled_size(std::int64_t in, std::int64_t kernel, std::int64_t stri
   }
   const std::int64_t steps = padded - kernel;
   std::int64_t out = steps / stride + 1;
-  // With ceil_mode a last window that starts inside the image counts too.
+  // With ceil_mode a last, partial window counts if it starts inside the image or its left padding.
   if (ceil_mode && steps % stride != 0 && out * stride < in + padding) ++out;
   return out;
 }
 
+// Max or average pooling. Max pooling keeps the int64 position of each maximum for backward.
 Value pool(const OpCall& call, bool max) {
   require_image(call);
   const Value& x = call.input();
@@ -41,6 +45,7 @@ Value pool(const OpCall& call, bool max) {
                           pooled_size(x.shape[2], kernel, stride, padding, ceil_mode)},
                          x.element_bytes);
   y.channels_last = x.channels_last;
+  // Overlapping windows read their common pixels from the cache, so the input is read once.
   const double in = call.step.bytes(x);
   const double out = call.step.bytes(y);
   const auto outputs = static_cast<double>(call.step.elements(y));
@@ -62,6 +67,7 @@ Value avg_pool(const OpCall& call) {
   return pool(call, false);
 }
 
+// Average pooling to `out` x `out` pixels, for an input of any size.
 Value adaptive_avg_pool(const OpCall& call) {
   require_image(call);
   const Value& x = call.input();
@@ -80,6 +86,7 @@ Value adaptive_avg_pool(const OpCall& call) {
   return layer.done(y);
 }
 
+// Image or sequence to one feature vector: a view.
 Value flatten(const OpCall& call) {
   const Value& x = call.input();
   if (x.tokens || x.shape.empty()) throw ModelError("flatten needs an image or a sequence");

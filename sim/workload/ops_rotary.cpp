@@ -1,4 +1,6 @@
-// Rotary position embedding, and keys of which all heads share a part.
+// Rules of rotary position embedding (Su et al. 2021) and of DeepSeek's keys, in which all heads
+// share a part. Both work on sequences of tokens x features, with the heads beside each other in
+// the features.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -8,7 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// x * cos + rotate_half(x) * sin; cos and sin are tables of the model, nothing of x is saved.
+// x * cos + rotate_half(x) * sin, as transformers computes it: five kernels each way. cos and sin
+// are tables of the model and the operator is linear in x, so backward needs no saved tensor.
 Value rotary(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) throw ModelError("rotary needs a sequence (tokens x features)");
@@ -42,8 +45,9 @@ Value rotary(const OpCall& call) {
   return layer.done(y);
 }
 
-// Every head of the first input, then the features of the second: a key that all heads share (DeepSeek-AI
-// 2024, "DeepSeek-V2", section 2.1.3).
+// Appends the features of the second input to every head of the first: the part of a key that all
+// heads share (DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.3). Backward sums the shared part over
+// the heads.
 Value append_to_heads(const OpCall& call) {
   const Value& heads = call.inputs[0];
   const Value& shared = call.inputs[1];

@@ -1,4 +1,6 @@
-// Embeddings, the class token of vision transformers, and the loss.
+// Rules of embeddings, of the class token of vision transformers, and of the cross-entropy loss.
+// Kernels and saved tensors follow the operators of eager PyTorch 2.15; the loss has four forms:
+// eager, upcast to fp32, fused, and split over the vocabulary of tensor ranks.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -8,7 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// Gradient of a gather: the dense gradient is filled with zeros, ids are sorted, rows are summed.
+// Gradient of a gather: the dense gradient of `table_bytes` is filled with zeros, `ids` ids are
+// sorted, and the rows of equal ids are summed (embedding_dense_backward).
 void embedding_gradient(LayerWriter& layer, double table_bytes, double rows_bytes, double ids) {
   layer.backward(KernelKind::copy, 0, table_bytes, 0, Pass::weight_gradient).operators = 0;
   Kernel& kernel = layer.backward(KernelKind::embedding, 2 * rows_bytes + 32 * ids, rows_bytes, 0,
@@ -16,6 +19,8 @@ void embedding_gradient(LayerWriter& layer, double table_bytes, double rows_byte
   kernel.launches = 5;  // sort (about three), segment starts, sum and scatter
 }
 
+// Looks up one row per token id. On tensor ranks that cut the vocabulary, ids of other ranks are
+// masked, and the output is a summand.
 Value embedding(const OpCall& call) {
   const Value& ids = call.input();
   if (!ids.tokens) throw ModelError("embedding needs token ids", "use `from: input`");
@@ -39,8 +44,8 @@ Value embedding(const OpCall& call) {
     layer.save_new("mask", count);
     layer.save_new("ids of this rank", 8 * count);
   }
-  // DTensor has no rule for a part of the rows: the gradient is that of the whole table, of which a rank
-  // takes its part when the gradient is reduced or used.
+  // DTensor has no rule for the gradient of a part of the rows: each rank computes the gradient of
+  // the whole table, and takes its part when the gradient is reduced or used.
   const TensorOptions& tensor = step.options().parallel.tensor;
   const bool whole = masked && tensor.copies && tensor.dtensor;
   const std::int64_t table = whole ? checked_multiply(rows, tensor.size) : rows;
@@ -51,6 +56,8 @@ Value embedding(const OpCall& call) {
   return layer.done(y);
 }
 
+// Adds a learned vector for each position. With `lookup` (GPT-2) the positions are ids of an
+// embedding; without it (vision transformers) the whole table is added.
 Value position_embedding(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) {
@@ -97,7 +104,7 @@ Value position_embedding(const OpCall& call) {
   return layer.done(y);
 }
 
-// One learned token before the others.
+// Puts one learned token before the others: an expand and a concatenation.
 Value class_token(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) throw ModelError("class_token needs a sequence (tokens x features)");
@@ -117,8 +124,9 @@ Value class_token(const OpCall& call) {
   return layer.done(y);
 }
 
-// Maximum, sum of exponentials and the target's logit of each row, over the vocabulary of all ranks
-// (Megatron-LM, tensor_parallel/cross_entropy.py; PyTorch's loss_parallel).
+// Logits that are split over the vocabulary: three all-reduces of one fp32 number per row give the
+// maximum, the sum of exponentials and the target's logit over all ranks (Megatron-LM,
+// tensor_parallel/cross_entropy.py; PyTorch's loss_parallel).
 void exchange_rows(const OpCall& call, LayerWriter& layer) {
   if (call.input().placement.features != Placement::Features::split) return;
   AxisExchange exchange;
@@ -127,7 +135,8 @@ void exchange_rows(const OpCall& call, LayerWriter& layer) {
   for (int i = 0; i < 3; ++i) layer.forward_exchange(exchange);
 }
 
-// The first token's features; backward writes a zeroed gradient of the whole sequence.
+// Selects the first token's features, a view. Backward writes the gradient of the whole sequence,
+// which is zero elsewhere.
 Value select_token(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) throw ModelError("select_token needs a sequence (tokens x features)");
@@ -138,7 +147,8 @@ Value select_token(const OpCall& call) {
   return layer.done(y);
 }
 
-// The head and the loss are asked for the pieces; between them there is nothing that mixes tokens.
+// Begins a chunked loss: head and loss process the tokens in pieces. No layer between the two mixes
+// tokens, so pieces are independent.
 void take_in_pieces(const OpCall& call) {
   const std::int64_t pieces = call.integer("pieces");
   if (pieces == 1) return;
@@ -152,6 +162,7 @@ void take_in_pieces(const OpCall& call) {
   call.step.take_in_pieces(logits.layer, pieces);
 }
 
+// Log-softmax of the logits and the mean negative log likelihood; the result is a single number.
 Value cross_entropy(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
@@ -174,9 +185,9 @@ Value cross_entropy(const OpCall& call) {
     layer.save_new("logsumexp", per_row);
     return layer.done(layer.output({}, 4));
   }
-  // With `upcast`, as Hugging Face's losses: logits.float(). Else log_softmax works in the precision
-  // of the logits, and autocast casts what it gives to fp32 for the likelihood (PyTorch 2.15,
-  // calibrate/oracle/gpu).
+  // `upcast`: the logits are cast to fp32 first, as in Hugging Face's losses (logits.float()).
+  // Otherwise log_softmax works in the type of the logits, and autocast casts its result to fp32
+  // for the likelihood (PyTorch 2.15, measured by calibrate/oracle/gpu).
   const bool half = call.input().element_bytes == 2;
   const bool upcast = half && call.integer("upcast") != 0;
   if (upcast) layer.attribute("upcast", 1);
@@ -200,12 +211,13 @@ Value cross_entropy(const OpCall& call) {
   const bool split = call.input().placement.features == Placement::Features::split;
   const TensorOptions& tensor = step.options().parallel.tensor;
   const bool copies = tensor.copies;
-  // Megatron-LM's split loss, which is that of a single rank, too, turns an fp32 copy of the logits into
-  // exponentials, the softmax and its gradient, all in place (tensor_parallel/cross_entropy.py).
+  // Megatron-LM's split loss, which it also uses on a single rank, overwrites one fp32 copy of the
+  // logits by the exponentials, the softmax and the gradient in turn
+  // (tensor_parallel/cross_entropy.py).
   const bool in_place = !copies && (split || (tensor.split_loss && tensor.size == 1));
   if (!in_place) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
-  // PyTorch's has exponentials beside the shifted logits, and in backward their sum with the likelihoods'
-  // gradient beside both (torch/distributed/tensor/parallel/loss.py).
+  // PyTorch's split loss holds the exponentials beside the shifted logits, and in backward a sum
+  // with the likelihoods' gradient beside both (torch/distributed/tensor/parallel/loss.py).
   if (split && copies) layer.workspace(bytes, bytes);
   if (upcast || casts) layer.casts_gradient_last();
   return layer.done(layer.output({}, 4));

@@ -1,6 +1,7 @@
-// Attention inside the windows of an image, as torchvision's Swin transformer (Liu et al. 2021) has it:
-// the image is cut into windows, each attends to itself with a learned bias for every distance, and
-// the windows are put together again. Images have their channels last here.
+// Rules of attention inside the windows of an image, as in torchvision's Swin transformer (Liu et
+// al. 2021): the image is cut into windows, each window attends to itself with a learned bias for
+// every distance, and the windows are joined to an image. All operators here need images with
+// channels last, so `permute` comes before them.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -18,30 +19,33 @@ void require_permuted(const OpCall& call) {
                    "put `permute` before it");
 }
 
+// An output with the type and memory layout of `x`.
 Value image_like(LayerWriter& layer, const Value& x, std::vector<std::int64_t> shape) {
   Value y = layer.output(std::move(shape), x.element_bytes);
   y.lay_out_as(x);
   return y;
 }
 
-// Forward and backward of a copy each.
+// A copy of `bytes` bytes in forward, and another one in backward.
 void copied(LayerWriter& layer, double bytes) {
   layer.forward(KernelKind::copy, bytes, bytes);
   if (layer.backward_needed()) layer.backward(KernelKind::copy, bytes, bytes);
 }
 
+// `size` rounded up to whole windows.
 std::int64_t padded(std::int64_t size, std::int64_t window) {
   return checked_multiply((size - 1) / window + 1, window);
 }
 
-// A window as large as the image is not shifted.
+// Whether the windows are shifted, which rolls the image. A window as large as the image is never
+// shifted, as in torchvision's shifted_window_attention.
 bool shifts(const OpCall& call, std::int64_t height, std::int64_t width) {
   const std::int64_t window = call.integer("size");
   return call.integer("shift") > 0 && window < std::min(height, width);
 }
 
-// Padding to whole windows, a roll where they are shifted, and the copy that puts the pixels of a
-// window beside each other. The shape stays that of the (padded) image.
+// Cuts an image into windows: padding to whole windows, a roll if the windows are shifted, and a
+// copy that makes the pixels of a window contiguous. The shape stays that of the (padded) image.
 Value windows(const OpCall& call) {
   require_permuted(call);
   const Value& x = call.input();
@@ -50,7 +54,7 @@ Value windows(const OpCall& call) {
   LayerWriter layer = call.layer();
   const Value y = image_like(layer, x, {height, width, x.shape[2]});
   const double bytes = call.step.bytes(y);
-  copied(layer, bytes);  // padding copies where there is nothing to pad, too
+  copied(layer, bytes);  // F.pad copies even if there is nothing to pad
   const bool rolled = shifts(call, height, width);
   layer.attribute("rolled", rolled ? 1 : 0);
   if (rolled) copied(layer, bytes);
@@ -59,7 +63,8 @@ Value windows(const OpCall& call) {
   return layer.done(y);
 }
 
-// The way back, to an image of the given height and width.
+// The inverse of `windows`, to an image of `height` x `width`: a copy, the inverse roll, and a
+// crop.
 Value join_windows(const OpCall& call) {
   require_permuted(call);
   const Value& x = call.input();
@@ -81,15 +86,18 @@ Value join_windows(const OpCall& call) {
   return layer.done(y);
 }
 
-// The mask of each pass: nine regions are filled with their numbers, cut into windows, and pairs of
-// different numbers are found (torchvision/models/swin_transformer.py: shifted_window_attention).
+// The mask of shifted windows, which torchvision computes in every pass: nine regions are filled
+// with their numbers, cut into windows, and pairs of different numbers are masked
+// (torchvision/models/swin_transformer.py: shifted_window_attention). `pairs`: pairs of pixels over
+// all windows of one image.
 void make_mask(LayerWriter& layer, double pairs) {
   Kernel& mask = layer.forward(KernelKind::elementwise, 4 * 4 * pairs, 4 * 4 * pairs, 4 * pairs);
   mask.launches = 16;   // zeros, nine fills, a copy, difference, two comparisons, two fills
   mask.operators = 45;  // and the slices between them
 }
 
-// Of one packed query-key-value image that `windows` has cut. Scores are always written to memory.
+// Attention of one packed query-key-value image that `windows` has cut; a window counts as a
+// sample. Scores are always written to memory.
 Value window_attention(const OpCall& call) {
   require_permuted(call);
   StepBuilder& step = call.step;
@@ -126,7 +134,7 @@ Value window_attention(const OpCall& call) {
   rule.learned_bias = true;
   const bool shifted = shifts(call, height, width);
   layer.attribute("rolled", shifted ? 1 : 0);
-  rule.additions = shifted ? 2 : 1;  // the mask between pixels that were not neighbours
+  rule.additions = shifted ? 2 : 1;  // the second one masks pixels that were not neighbors
   if (shifted)
     make_mask(layer, pairs * static_cast<double>(checked_multiply(height / size, width / size)));
   emit_scores(layer, heads, rule, step.bytes(y));
@@ -138,7 +146,8 @@ Value window_attention(const OpCall& call) {
   return layer.done(y);
 }
 
-// Each 2 x 2 pixels become one with the features of all four.
+// Each 2 x 2 pixels become one pixel with the features of all four: four strided slices and their
+// concatenation.
 Value merge_patches(const OpCall& call) {
   require_permuted(call);
   const Value& x = call.input();
@@ -150,8 +159,8 @@ Value merge_patches(const OpCall& call) {
   layer.views(12, 4);
   layer.forward(KernelKind::copy, bytes, bytes);
   if (layer.backward_needed()) {
-    // Each of the four slices is the gradient of a whole image, filled with zeros, twice: rows, columns;
-    // the four are added.
+    // The gradient of each strided slice is an image filled with zeros, once for rows and once for
+    // columns. The four images are added.
     Kernel& fills = layer.backward(KernelKind::copy, 0, 4 * 1.5 * bytes);
     fills.launches = fills.operators = 8;
     Kernel& slices = layer.backward(KernelKind::copy, 4 * 0.75 * bytes, 4 * 0.75 * bytes);

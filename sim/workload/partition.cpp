@@ -1,5 +1,8 @@
-// A part has the layers of the whole step under new numbers, with a layer for what arrives and one for what is
-// sent. Work that belongs to both sides of a cut, such as the sum of gradients, goes to the side that does it.
+// Implements cuts of a training step: finds the clean places, copies the layers of each part under
+// new indices, and adds a "receive" and a "send" layer at its edges.
+// Work that spans a cut is divided as a pipeline runs it: gradients of an activation are summed
+// where its readers are, and a shared weight gets one gradient in each part, which the stages
+// all-reduce.
 #include "workload/partition.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +15,8 @@
 namespace lockstep {
 namespace {
 
-// Which layers read an output, and where the step can be cut.
+// The readers of every layer's output, and by place (the gap before a layer) the activations that
+// cross it.
 class Crossings {
  public:
   explicit Crossings(const TrainingStep& step) : layers_(step.layers) {
@@ -49,8 +53,9 @@ class Crossings {
  private:
   const Layer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
   int last_reader(int i) const { return readers(i).empty() ? -1 : readers(i).back(); }
-  // Backward of layer i needs another tensor from before the cut than the activation that crosses, or
-  // forward of layer i writes over that activation.
+  // Marks the places that layer i makes unsuitable for a cut. Its backward needs a tensor from
+  // before the place other than the crossing activation, which the other stage does not have. Or
+  // its forward overwrites the crossing activation in place, which the other stage still needs.
   void spoil(int i) {
     const bool writes = std::any_of(layer(i).forward.begin(), layer(i).forward.end(),
                                     [](const Kernel& kernel) { return kernel.launches > 0; });
@@ -104,23 +109,26 @@ class PartWriter {
   bool is_first() const { return first_ == 0; }
   bool is_last() const { return end_ == static_cast<int>(whole_.layers.size()); }
   const Layer& layer(int i) const { return whole_.layers[static_cast<std::size_t>(i)]; }
-  // The number of a layer of the whole step in this part.
+  // Index in this part of layer i of the whole step. A layer of an earlier part is index 0, the
+  // "receive" layer.
   int here(int i) const {
     if (i < 0) return -1;
     return i < first_ ? 0 : i - first_ + (is_first() ? 0 : 1);
   }
+  // Storage id in this part; ids are dense and in the order of their first use.
   int storage(int of_whole) {
     return storages_.try_emplace(of_whole, static_cast<int>(storages_.size())).first->second;
   }
 
-  // Samples go to the first part, labels to the last: token ids and targets are as large, and an image has
-  // one label of 8 bytes.
+  // Bytes copied from host to device. Samples go to the first part, labels to the last: targets are
+  // as large as token ids, and an image has one label of 8 bytes.
   double input_bytes() const {
     const double labels =
         whole_.tokens > 0 ? whole_.input_bytes / 2 : 8.0 * static_cast<double>(whole_.samples);
     return (is_first() ? whole_.input_bytes - labels : 0) + (is_last() ? labels : 0);
   }
 
+  // Appends a copy of layer i with indices of this part.
   void add(Layer copy, int i) {
     share_gradient_sums(copy, i);
     own_tied_parameter(copy, i);
@@ -135,7 +143,9 @@ class PartWriter {
     part_.layers.push_back(i);
   }
 
-  // Gradients of an output are summed where its readers are; `send` reads it for those of later parts.
+  // The builder has put the sum of all readers' gradients at the beginning of the layer's backward.
+  // Readers of later parts sum theirs there and send one gradient, so this part has one summand
+  // (the "send" layer) in their place.
   void share_gradient_sums(Layer& copy, int i) const {
     const std::vector<int>& readers = crossings_.readers(i);
     const auto later =
@@ -152,8 +162,9 @@ class PartWriter {
     }
   }
 
-  // A weight of an earlier part is a parameter of this part, whose gradient is accumulated here; the owner
-  // does not add this use.
+  // Shared weights across a cut. If the copy reads a weight of an earlier part, that weight becomes
+  // a parameter of this part, with its own accumulation. If a later part reads a weight of the
+  // copy, the kernel by which the builder added that use's gradient is removed.
   void own_tied_parameter(Layer& copy, int number) const {
     if (copy.tied_layer >= 0 && copy.tied_layer < first_) {
       const Layer& owner = layer(copy.tied_layer);
@@ -187,6 +198,9 @@ class PartWriter {
       if (sum != copy.backward.rend()) copy.backward.erase(std::next(sum).base());
     }
   }
+
+  // The layer in whose output the activation arrives. If several layers of this part read it, its
+  // backward sums their gradients before they are sent.
   void receive() {
     const int from = crossings_.value_at(first_);
     const std::vector<int>& readers = crossings_.readers(from);
@@ -206,6 +220,8 @@ class PartWriter {
     part_.layers.push_back(-1);
   }
 
+  // The layer that reads the activation for the next part. It has no kernels and no bytes of its
+  // own.
   void send() {
     const int from = crossings_.value_at(end_);
     Layer departure;
@@ -217,6 +233,8 @@ class PartWriter {
     part_.layers.push_back(-1);
   }
 
+  // The host holds the network's output, the input of the loss, to the end of backward. In a
+  // chunked loss this is the last value before the chunks.
   void keep_output() {
     std::vector<Layer>& layers = part_.step.layers;
     for (const Layer& loss : layers) {
@@ -238,6 +256,7 @@ class PartWriter {
   std::map<int, int> storages_;  // of the whole step -> of this part
 };
 
+// Hint of an error: the clean place nearest to `place`, on either side.
 std::string nearest_clean(const TrainingStep& step, const Crossings& crossings, int place) {
   const int layers = static_cast<int>(step.layers.size());
   for (int far = 1; far < layers; ++far) {
@@ -250,6 +269,9 @@ std::string nearest_clean(const TrainingStep& step, const Crossings& crossings, 
   return "the model has no place for a cut";
 }
 
+// Throws ConfigError unless the step can be cut before layer `place`, given that the part begins at
+// layer `before`. The activation that crosses must come from this part, because a part receives
+// from its direct predecessor only.
 void check_place(const TrainingStep& step, const Crossings& crossings, int before, int place,
                  const Location& where) {
   const auto name = [&](int layer) {
@@ -297,6 +319,7 @@ void keep_until_backward_of(std::vector<Layer>& layers, int first, int output) {
       break;
     }
   }
+  // Saved by the first layer, whose backward is the last of the part.
   SavedTensor held{"output", source.output_bytes, source.output_storage, producer};
   held.held = true;
   layers[static_cast<std::size_t>(first)].saved.push_back(std::move(held));
@@ -314,6 +337,7 @@ std::vector<int> clean_places(const TrainingStep& step) {
 std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_layers,
                            bool keep_outputs, const Location& where) {
   const int layers = static_cast<int>(step.layers.size());
+  // One part is the step itself, without "receive" and "send".
   if (first_layers.size() < 2) {
     ModelPart whole{step, std::vector<int>(step.layers.size())};
     std::iota(whole.layers.begin(), whole.layers.end(), 0);

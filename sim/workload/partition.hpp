@@ -1,5 +1,10 @@
-// Cuts a training step into parts of the model, each a training step of its own: what a stage of a pipeline
-// computes for one micro-batch.
+// Cuts a training step into consecutive parts of the model. Each part is a training step of its
+// own: the work of one pipeline stage (or of one of its chunks) for one micro-batch.
+//
+//   layers of the step:   0 1 2 3 | 4 5 6 | 7 8 loss          first_layers = {0, 4, 7}
+//   part 0:               0 1 2 3 send
+//   part 1:               receive 4 5 6 send
+//   part 2:               receive 7 8 loss
 #pragma once
 
 #include <span>
@@ -12,40 +17,46 @@
 
 namespace lockstep {
 
-// A part but the first begins with a layer of kind "receive", without kernels, whose output is the
-// activation that arrives; a part but the last ends with one of kind "send", whose backward is where the
-// gradient arrives. A weight that a later part shares (a tied head) is a parameter of both (Megatron-LM,
-// core/transformer/module.py: shared_embedding_or_output_weight).
+// One part. All but the first begin with a layer of kind "receive", which has no kernels and whose
+// output is the activation that arrives. All but the last end with a layer of kind "send", in whose
+// backward the gradient arrives. A weight that a later part shares (a tied head) is a parameter of
+// both parts (Megatron-LM, core/transformer/module.py: shared_embedding_or_output_weight).
 struct ModelPart {
   TrainingStep step;
-  std::vector<int> layers;  // of the whole step, by layer of `step`; -1 = receive, send
+  std::vector<int> layers;  // index in the whole step, by layer of `step`; -1 = receive, send
 };
 
-// Bytes that a part sends to the next one, and gets back the gradient of. Not of the last part.
+// Bytes of the activation that a part sends to the next one, and of the gradient that comes back.
+// REQUIRES: the part is not the last one.
 double sent_bytes(const ModelPart& part);
 
-// An error about `parallel.pipeline.layers`.
+// An error about `parallel.pipeline.layers`, located where the scenario has written it.
 ConfigError partition_misfit(const Location& where, std::string message, std::string hint);
 
-// Layers before which the step can be cut: a single activation crosses there, and no layer writes over it.
+// Layers before which the step can be cut: exactly one activation crosses there, no later layer
+// overwrites it, and no backward behind the cut needs another tensor from before it. Ascending.
 std::vector<int> clean_places(const TrainingStep& step);
 
-// Cuts before each of `first_layers`, which ascend from 0. `keep_outputs`: the last part's output, which the
-// loss reads, stays until its backward has ended (PyTorch 2.15, _PipelineStageBase._output_slot_is_releasable);
-// when a part lets go of what it sends is said by its rank's messages (with_messages of
-// parallel/schedule.hpp). Throws ConfigError about `parallel.pipeline.layers` where more than one activation
-// crosses.
+// Cuts the step before each of `first_layers`, which must ascend from 0. `keep_outputs`: the output
+// of the last part, which the loss reads, stays until its backward has ended (PyTorch 2.15,
+// _PipelineStageBase._output_slot_is_releasable). When a part frees the activation that it sends is
+// decided by the messages of its rank's schedule (with_messages() of parallel/schedule.hpp). Throws
+// ConfigError about `parallel.pipeline.layers` if a part has no layers or a cut is not at a clean
+// place.
 std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_layers,
                            bool keep_outputs, const Location& where = {});
 
-// The host holds the output of layer `output` until the backward of layer `first`, an earlier one, is done.
+// Makes the host hold a reference to the output of layer `output` until the backward of the earlier
+// layer `first` has ended.
 void keep_until_backward_of(std::vector<Layer>& layers, int first, int output);
 
-// First layers of so many parts. A model of one list of repeated blocks is cut between blocks: as many as
-// `layers` says for each part; else equally many; else as torchtitan does, whose first and last part have
-// one block less (generate_llm_fqn_per_model_part; fact H60). What stands before the blocks is the first
-// part's, what stands after them the last one's. Other models (VGG, ResNet) are cut at clean places so that
-// the largest part has as few FLOPs as can be. Throws ConfigError about `parallel.pipeline.layers`.
+// First layers of `parts` parts, for cut(). A model with one list of repeated blocks is cut between
+// blocks. The blocks of each part are, in this order: as many as `options.layers` lists; equally
+// many, if the parts divide the blocks; else as torchtitan counts them, with the embedding and the
+// head weighing one block each (generate_llm_fqn_per_model_part; fact H60). Layers before the
+// blocks belong to the first part, layers after them to the last one. Other models (VGG, ResNet)
+// are cut at clean places such that the largest part has the fewest FLOPs. Throws ConfigError about
+// `parallel.pipeline.layers`.
 std::vector<int> even_cuts(const TrainingStep& step, const PipelineOptions& options, int parts,
                            const Location& where = {});
 

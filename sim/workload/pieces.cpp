@@ -1,7 +1,10 @@
-// Tensor exchanges in pieces beside the products that read or give them: PyTorch's asynchronous tensor
-// parallelism (torch/distributed/_symmetric_memory, fused_all_gather_matmul and fused_matmul_reduce_scatter),
-// Transformer Engine's user buffers (Megatron-LM: --tp-comm-overlap). A product of as many pieces as ranks runs beside
-// the pieces that travel; the layer ends with the later of both.
+// Overlaps tensor-parallel exchanges with the products that read or write the exchanged value,
+// piece by piece: PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory,
+// fused_all_gather_matmul and fused_matmul_reduce_scatter) and Transformer Engine's user buffers
+// (Megatron-LM: --tp-comm-overlap).
+// The exchange moves from its own layer into the layer of the product, which is divided into as
+// many pieces as there are ranks and runs beside the pieces that travel. The layer ends when both
+// have ended.
 #include <algorithm>
 #include <vector>
 
@@ -14,13 +17,15 @@ bool is_gemm(const Kernel& kernel) {
   return kernel.kind == KernelKind::gemm;
 }
 
+// FLOPs of the layer's forward products; 0 says that the layer is no product.
 double product_flops(const Layer& layer) {
   double flops = 0;
   for (const Kernel& kernel : layer.forward) flops += is_gemm(kernel) ? kernel.flops : 0;
   return flops;
 }
 
-// The product of all tokens, or of their gradient, in pieces of tokens.
+// Divides each product of the pass into `pieces` products of fewer tokens (rows m). Every piece
+// reads the whole weight, so only the traffic of tokens is divided.
 void split(std::vector<Kernel>& kernels, Pass pass, std::int64_t pieces) {
   std::vector<Kernel> result;
   for (const Kernel& kernel : kernels) {
@@ -41,6 +46,7 @@ void split(std::vector<Kernel>& kernels, Pass pass, std::int64_t pieces) {
   kernels = std::move(result);
 }
 
+// Moves the exchanges of one step.
 class Pieces {
  public:
   Pieces(TrainingStep& step, std::int64_t ranks) : step_(step), ranks_(ranks) {}
@@ -49,7 +55,8 @@ class Pieces {
     for (std::size_t i = 0; i < step_.layers.size(); ++i) {
       if (step_.layers[i].kind == "exchange") exchange(static_cast<int>(i));
     }
-    for (Layer& layer : step_.layers) {  // what is gathered again in backward
+    // Inputs that backward gathers a second time overlap with the product's input gradient, too.
+    for (Layer& layer : step_.layers) {
       for (AxisExchange& again : layer.backward_exchanges) {
         const bool gathers = again.kind == ExchangeKind::all_gather && product_flops(layer) > 0;
         if (again.axis == Axis::tensor && gathers) again.beside = Beside::own_layer;
@@ -58,6 +65,9 @@ class Pieces {
   }
 
  private:
+  // An all-gather moves into the products that read its output, with the reduce-scatter of its
+  // backward. A reduce-scatter moves into the product that wrote its input, with the all-gather of
+  // its backward.
   void exchange(int index) {
     Layer& from = step_.layers[index];
     std::vector<Layer*> readers;
@@ -87,7 +97,7 @@ class Pieces {
     return list.size() == 1 && list.front().axis == Axis::tensor && list.front().kind == kind;
   }
 
-  // Each product has a share of the exchange, by its FLOPs.
+  // Gives each product a share of the exchange in proportion to its FLOPs.
   void move(std::vector<AxisExchange>& list, const std::vector<Layer*>& products, bool forward) {
     double flops = 0;
     for (const Layer* product : products) flops += product_flops(*product);

@@ -1,5 +1,9 @@
-// What each operator wants of its inputs on the ranks of the tensor axis, and which of its arguments
-// become a rank's part. Operators themselves see sizes of one rank only.
+// The rules of tensor parallelism by kind of operator: the placement that each kind needs for its
+// inputs, and the arguments that a rank has a share of (Shoeybi et al. 2019; with sequence
+// parallelism Korthikanti et al. 2022; shared key and value heads as in Megatron-LM, fact H30).
+//
+//   norm --whole--> gathered_for_product --> column product --split--> row product --partial-->
+//     between_products (all-reduce, or reduce-scatter with sequence parallelism) --> norm ...
 #include "workload/placement.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +17,9 @@
 
 namespace lockstep {
 
-// A star takes as little as it can, and more when the rest does not fit: only the last star ever has to.
+// Matches with backtracking: a star first takes as little text as possible, and one character more
+// each time the rest does not fit. Only the last star ever has to grow, so the time is at most the
+// product of the two lengths.
 bool fits(std::string_view pattern, std::string_view text) {
   constexpr std::size_t none = std::string_view::npos;
   std::size_t at = 0, i = 0, star = none, taken = 0;
@@ -38,7 +44,8 @@ namespace {
 
 using Features = Placement::Features;
 
-// An operator that is prepared for one rank.
+// Turns a call of the whole operator into that of one rank. prepared() dispatches by kind; an
+// unknown kind gets whole inputs, which is always right but repeats its work on all ranks.
 class RankCall {
  public:
   RankCall(const OpCall& call, const TensorPlan& plan)
@@ -97,6 +104,7 @@ class RankCall {
     fail(fmt::format("{} has no argument {}", call_.kind, name), "");
   }
 
+  // Divides an argument among the ranks; an argument that was not given follows from a divided one.
   void divide(std::string_view name, const char* things) {
     std::int64_t& value = argument(name);
     if (value == not_given) return;
@@ -111,6 +119,10 @@ class RankCall {
     for (Value& input : call_.inputs) input = gathered(call_, input);
   }
 
+  // A column product needs the whole input and writes split outputs. A row product needs split
+  // inputs, as a column product leaves them. A product that the plan does not cut runs on all
+  // ranks, on each rank's own tokens if sequences are split; its weight gradients are then
+  // summands.
   void linear() {
     Value& input = call_.inputs.front();
     if (call_.cut == TensorCut::column) {
@@ -129,6 +141,8 @@ class RankCall {
     }
   }
 
+  // A rank has a range of the vocabulary's rows, and its output is a summand: zero for ids of other
+  // ranks. The hint rounds the vocabulary up to a multiple of 128 that the ranks divide.
   void embedding() {
     if (call_.cut == TensorCut::none) return;
     if (call_.cut != TensorCut::vocabulary) {
@@ -144,11 +158,14 @@ class RankCall {
     divide("rows", "rows");
   }
 
-  // Fewer key and value heads than ranks: only products that are one can share them (fact H30).
+  // Whether ranks share key and value heads because there are fewer heads than ranks. Only
+  // Megatron-LM's fused projections can (fact H30).
   bool shares_heads(std::int64_t heads) const {
     return tensor_.shared_exchanges && tensor_.size > heads && tensor_.size % heads == 0;
   }
 
+  // Rotates a rank's own heads. Shared heads are gathered first, so that each rank rotates its one
+  // head.
   void rotary() {
     Value& input = call_.inputs.front();
     const std::int64_t heads = call_.integer("heads");
@@ -165,7 +182,9 @@ class RankCall {
     return checked_multiply(input.shape.back(), tensor_.size);
   }
 
-  // Keys and values of heads that several ranks share; with them travel the queries.
+  // Keys and values of heads that several ranks share. One fused product wrote queries, keys and
+  // values, so Megatron-LM gathers the queries with them; every rank then takes the heads that it
+  // needs.
   void share_heads() {
     std::vector<Value>& inputs = call_.inputs;
     if (inputs.size() == 1) {
@@ -180,6 +199,7 @@ class RankCall {
     argument("kv_heads") = 1;
   }
 
+  // Query, key and value must be split by heads together, or not at all.
   void attention() {
     const bool split = is_split(call_.input());
     for (const Value& input : call_.inputs) {
@@ -197,15 +217,17 @@ class RankCall {
     divide("heads", "attention heads");
   }
 
-  // Heads of a rank, and what all heads share.
+  // The first input is split by heads. The second is a part that all heads share: every rank needs
+  // it whole, and its gradients from the ranks' heads are summed.
   void append_to_heads() {
     if (!is_split(call_.input())) return gather_all();
     divide("heads", "attention heads");
     call_.inputs[1] = gathered_for_product(call_, call_.inputs[1]);
   }
 
-  // Experts that tensor ranks share see all tokens; experts of ranks of their own see those that are
-  // sent to them.
+  // Without expert parallelism the tensor ranks cut every expert's inner features, and all see all
+  // tokens. With it, each rank dispatches its own tokens, which must differ from rank to rank:
+  // sequence parallelism is required.
   void experts() {
     const ExpertOptions& expert = call_.step.options().parallel.expert;
     if (expert.size > 1) {
@@ -222,7 +244,8 @@ class RankCall {
     call_.inputs[1] = gathered_for_product(call_, call_.inputs[1]);
   }
 
-  // Between products, but for normalisation of single heads, whose weight all ranks have.
+  // Normalization of single heads works on a rank's split heads with a weight that all ranks have,
+  // so the weight's gradient is a summand. Any other rms_norm stands between products.
   void head_norm() {
     if (call_.integer("heads") == 0) return;
     if (!is_split(call_.input())) return norm();
@@ -233,6 +256,7 @@ class RankCall {
     call_.sums_gradients_over_tensor = true;
   }
 
+  // A norm needs all features of a token on one rank. Its weight gradient covers a rank's tokens.
   void norm() {
     Value& input = call_.inputs.front();
     if (is_split(input)) {
@@ -242,6 +266,9 @@ class RankCall {
     call_.sums_gradients_over_tensor = input.placement.tokens_split;
   }
 
+  // Elementwise work takes its input as it lies, with two exceptions. Summands must be added first,
+  // because a nonlinear function of a sum is not the sum of its values. A dropout stands between
+  // products, where sequence parallelism splits its tokens.
   void elementwise() {
     Value& input = call_.inputs.front();
     if (is_split(input)) return;
@@ -249,7 +276,9 @@ class RankCall {
     if (!stays) input = between_products(call_, input);
   }
 
-  // Outside of blocks a sum with what every rank has is one that every rank has: of embeddings.
+  // Inputs of a join must lie alike. Outside the blocks, a join with a value that every rank has
+  // whole is computed whole on every rank: the sum of token and position embeddings. Otherwise the
+  // residual stream is a value between products.
   void join() {
     const auto everywhere = [](const Value& value) {
       return value.placement.features == Features::whole && !value.placement.tokens_split;

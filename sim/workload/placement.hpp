@@ -1,5 +1,7 @@
-// Prepares one use of an operator for one rank of a mesh: arguments become the rank's part, inputs come
-// to lie as the operator wants them, by exchanges that are layers of their own.
+// Prepares one use of an operator for one tensor-parallel rank: arguments (heads, outputs) become
+// the rank's share, and exchange layers bring the inputs into the placement that the operator
+// needs. expand.cpp calls it between evaluating an operator and emitting it; the operator's rule
+// then sees sizes of one rank only.
 #pragma once
 
 #include <string>
@@ -13,31 +15,34 @@ namespace lockstep {
 
 using TensorPlan = std::vector<std::pair<std::string, TensorCut>>;
 
-// `*` in the pattern is any text.
+// Whether the whole text matches the pattern; `*` in the pattern matches any text, also none.
 bool fits(std::string_view pattern, std::string_view text);
-// The cut of the first pattern that fits a layer's name; `*` is any text.
+// The cut of the first pattern that fits the layer's name; none if no pattern fits.
 TensorCut planned_cut(const TensorPlan& plan, const std::string& layer);
 
 // The operator as one rank runs it. Writes the exchanges that its inputs need. Throws ConfigError,
-// located at `parallel`, when the model cannot be cut like that.
+// located at `parallel`, if the plan does not suit the operator or the ranks do not divide a size.
 OpCall of_one_rank(const OpCall& call, const TensorPlan& plan);
-// How the operator's result lies.
+// The placement of the result of a call from of_one_rank().
 Placement result_placement(const OpCall& rank_call);
-// The value with the sizes it has without a mesh.
+// The value with the sizes that it has without a mesh.
 Value whole_value(const Value& value, const ParallelOptions& parallel);
 
-// Exchanges of workload/exchanges.cpp. Each returns the value as it has arrived; asked for the same
-// again, it returns the same. `reader` is the layer that wants it.
+// Exchanges (exchanges.cpp). Each function writes an exchange layer, unless the value already lies
+// right or an earlier reader has the same exchange, and returns the value that arrives. `reader` is
+// the layer that reads it.
 
-// Every rank gets all of the value, for work that all ranks repeat.
+// Every rank gets the whole value, for work that all ranks repeat.
 Value gathered(const OpCall& reader, const Value& value);
-// Every rank gets all of the value for a product whose outputs are split: in backward the ranks'
-// gradients are summed.
+// Every rank gets the whole value for a product whose outputs are split. Each rank's gradient is
+// then a summand, so backward sums the ranks' gradients.
 Value gathered_for_product(const OpCall& reader, const Value& value);
-// The ranks' parts are put together, and every rank takes the heads that its queries need: fewer
-// heads than ranks (Megatron-LM, transformer/attention.py: get_query_key_value_tensors; fact H30).
+// The ranks' parts are gathered and every rank takes the `features` features of the heads that its
+// queries need: fewer key and value heads than ranks (Megatron-LM, transformer/attention.py:
+// get_query_key_value_tensors; fact H30).
 Value heads_of_rank(const OpCall& reader, const Value& value, std::int64_t features);
-// Between products: every rank has its tokens where sequences are split, all of them otherwise.
+// The placement between two blocks of products: with sequence parallelism every rank has its
+// tokens, else every rank has the whole value.
 Value between_products(const OpCall& reader, const Value& value);
 
 }  // namespace lockstep

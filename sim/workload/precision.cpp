@@ -1,4 +1,5 @@
-// Bytes and matrix-unit mode of each numeric mode of training.
+// Tables of bytes and matrix-unit modes by numeric mode. torch-fp32 is the one mode whose
+// convolutions and matrix products differ: PyTorch allows TF32 in cuDNN, but not in cuBLAS.
 #include "workload/precision.hpp"
 
 namespace lockstep {

@@ -1,4 +1,6 @@
-// Numeric modes of training, and how many bytes each kind of tensor takes in them.
+// Numeric modes of training: for each mode, the bytes of one element of each kind of tensor and the
+// mode of the matrix units. A scenario chooses one mode (`precision:`); step builder, optimizer
+// costs and strategies derive all sizes from it.
 #pragma once
 
 #include <array>
@@ -17,7 +19,8 @@ enum class Precision {
   pure_fp16,    // fp16 parameters and gradients, fp32 master copy in the optimizer (Megatron)
   pure_bf16,    // bf16 parameters and gradients
   master_bf16,  // bf16 parameters and gradients, fp32 master copy in the optimizer (DeepSpeed)
-  // The same with gradients accumulated and reduced in fp32 (Megatron-LM's main_grad, nanotron).
+  // As master_bf16, but gradients are accumulated and reduced in fp32 (Megatron-LM's main_grad,
+  // nanotron).
   master_bf16_fp32_gradients,
 };
 template <>
@@ -27,17 +30,18 @@ struct EnumNames<Precision> {
                                     "pure-bf16", "master-bf16", "master-bf16-fp32-gradients"};
 };
 
-// What the matrix units compute in.
+// The type in which matrix units multiply; it selects the peak FLOP/s of a device.
 enum class MathMode { fp32, tf32, fp16, bf16, fp8, fp4 };
 
 MathMode math_mode(Precision precision);         // of convolutions, and of `mfu`'s peak
 MathMode matmul_math_mode(Precision precision);  // of matrix products and attention
 int parameter_bytes(Precision precision);        // bytes of one parameter as the model holds it
 int gradient_bytes(Precision precision);         // bytes of one gradient element as DDP sends it
-int activation_bytes(
-    Precision precision);               // bytes of one element of matmul/conv inputs and outputs
+// Bytes of one element of the inputs and outputs of products and convolutions.
+int activation_bytes(Precision precision);
 bool is_autocast(Precision precision);  // amp-*: weights are cast each step, norms run in fp32
-// Backward's gradients are added to wider ones, which stay from step to step.
+// Whether backward adds its bf16 gradients to fp32 ones that stay allocated from step to step
+// (Megatron-LM's main_grad).
 bool has_main_gradients(Precision precision);
 
 }  // namespace lockstep

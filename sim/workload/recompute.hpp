@@ -1,5 +1,6 @@
-// Activation checkpointing: which operators' outputs are thrown away after forward and computed
-// again in backward.
+// Rules of activation checkpointing: the operators whose outputs are freed after forward and
+// computed a second time in backward, which trades time for memory. checkpoints.cpp applies the
+// rule to a step; memory/liveness.cpp derives the lifetimes.
 #pragma once
 
 #include <array>

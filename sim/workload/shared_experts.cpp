@@ -1,4 +1,9 @@
-// Shared experts beside the exchanges of tokens (Megatron-LM, transformer/moe/shared_experts.py; fact H100).
+// Orders the layers of a mixture of experts so that shared experts overlap with the exchanges of
+// tokens (Megatron-LM, transformer/moe/shared_experts.py; fact H100). A layer order is an issue
+// order, so an exchange with Beside::reader runs until its first reader:
+//
+//   before:  dispatch  experts  combine  sum  shared: fc1 act fc2  join
+//   after:   dispatch  fc1 act  experts  combine  fc2  sum  join
 #include <algorithm>
 #include <numeric>
 
@@ -7,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-// Places of one mixture among the layers: its exchanges of tokens, and the layers of the experts that see
-// every token, which stand between its sum and the layer that adds the two.
+// Indices of the layers of one mixture. The shared experts, which see every token, stand between
+// `sum` (the weighted sum of the routed experts) and `join`, the layer that adds both.
 struct Mixture {
   std::size_t dispatch = 0, combine = 0, sum = 0, join = 0;
 };
@@ -18,6 +23,7 @@ bool reads(const Layer& layer, std::size_t index) {
          layer.inputs.end();
 }
 
+// The first layer that reads the output of layer `index`; the number of layers if none does.
 std::size_t reader_of(const std::vector<Layer>& layers, std::size_t index) {
   std::size_t i = index + 1;
   while (i < layers.size() && !reads(layers[i], index)) ++i;
@@ -30,6 +36,7 @@ bool exchanges_tokens(const Layer& layer) {
       [](const AxisExchange& exchange) { return exchange.beside == Beside::reader; });
 }
 
+// A mixture's token exchanges come in pairs: dispatch, then combine.
 std::vector<Mixture> mixtures_of(const std::vector<Layer>& layers) {
   std::vector<Mixture> mixtures;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -46,8 +53,8 @@ std::vector<Mixture> mixtures_of(const std::vector<Layer>& layers) {
 
 }  // namespace
 
-// The last product of the shared experts, and what follows it, runs beside the combination; all else beside the
-// dispatch.
+// The last product of the shared experts and the layers after it overlap with the combination; the
+// layers before it overlap with the dispatch.
 std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers) {
   std::vector<std::size_t> order(layers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,6 +1,11 @@
-// One training step of one model replica on one device, at one batch size and precision, as an
-// ordered list of layers. This is what every later room reads: costs price the kernels, strategies
-// walk the layers, memory follows the saved tensors. No seconds in here.
+// The work of one micro-batch on one device, at one batch size and precision, as an ordered list of
+// layers. Each layer has kernels (FLOPs and bytes), parameters, saved tensors and, on a mesh,
+// exchanges with other ranks.
+// Every later room reads this list: costs price the kernels, strategies walk the layers, memory
+// follows the saved tensors. A step holds no seconds; the same step serves every device.
+//
+//   model file --expand--> layers --low precision--> --compile--> TrainingStep
+//   forward:  layers[0], layers[1], ..., layers[n-1]     backward:  layers[n-1], ..., layers[0]
 #pragma once
 
 #include <cstdint>
@@ -14,6 +19,7 @@
 
 namespace lockstep {
 
+// The kind of a device kernel. It selects the efficiency and the formula that price the kernel.
 enum class KernelKind {
   gemm,         // m x k times k x n, `batch` independent products
   convolution,  // implicit GEMM view in m, n, k; geometry in `conv`
@@ -28,8 +34,12 @@ enum class KernelKind {
   optimizer,
 };
 
-enum class Pass { forward, data_gradient, weight_gradient, backward };  // backward = of unsplit ops
+// The part of the step that a kernel belongs to. A layer with a weight computes two gradients in
+// backward: that of its input (data_gradient) and that of its weight (weight_gradient). `backward`
+// marks kernels of operators that do not separate the two.
+enum class Pass { forward, data_gradient, weight_gradient, backward };
 
+// Geometry of a convolution, for its whole local batch of `images`; sizes in elements.
 struct ConvGeometry {
   std::int64_t channels_in = 0, channels_out = 0, groups = 1;
   int kernel_h = 1, kernel_w = 1, stride = 1, dilation = 1;
@@ -37,9 +47,10 @@ struct ConvGeometry {
   bool channels_last = false;  // the input lies in memory with its channels last
 };
 
-// One device kernel (or a tight family of `launches` kernels that an eager framework runs for one
-// operator). FLOPs count a multiply-add as two. Bytes are the ideal traffic: every input read once,
-// every output written once, at the element size of the precision.
+// One device kernel, or `launches` kernels that an eager framework runs for one operator and that
+// are priced together. FLOPs count a multiply-add as two. Bytes are the ideal traffic: every input
+// is read once and every output is written once, at the element size of the precision. All figures
+// cover the whole local batch.
 struct Kernel {
   KernelKind kind = KernelKind::elementwise;
   Pass pass = Pass::forward;
@@ -50,51 +61,59 @@ struct Kernel {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // for gemm, convolution, attention
   ConvGeometry conv;                            // for convolution only
   int launches = 1;                             // device kernels launched
-  // Framework operators dispatched by the host for it (ATen-level, eager). An entry with operators
-  // but no launches is host work only: explicit views, and in backward each parameter's
-  // AccumulateGrad.
+  // ATen operators that the host dispatches for this entry in eager mode. An entry with operators
+  // but without launches is host work only: explicit views, and in backward the AccumulateGrad node
+  // of each parameter.
   int operators = 1;
-  bool quantises = false;  // an operand of the layer's product
+  bool quantises = false;  // casts an operand of the layer's product to fp8 or fp4
   double speed = 1;        // of a product, relative to the library's best kernels of its mode
-  // A copy for the convolution before it, which runs on matrix units that want another layout.
+  // A layout conversion (NCHW to NHWC or back) for a convolution whose matrix units need the other
+  // layout.
   bool changes_layout = false;
 };
 
+// One weight tensor that a layer owns on this rank. On a mesh, `shape` and `count` describe the
+// rank's part.
 struct Parameter {
   std::string name;  // "features.0.weight"
   std::vector<std::int64_t> shape;
   std::int64_t count = 0;  // product of shape
   bool trainable = true;
-  double stored_bytes = 0;  // of a frozen one; 0 = as the step's precision has it
-  // On a mesh. Its gradient is a sum over the ranks of the tensor axis, each of which has a part of the
-  // tokens or heads that read it (fact H18).
+  double stored_bytes = 0;  // of a frozen tensor as a whole; 0 = as the step's precision says
+  // On a mesh: every tensor rank holds this parameter, but sees only a part of the tokens or heads
+  // that read it. Its gradient is a summand, and the tensor ranks all-reduce it (fact H18).
   bool partial_over_tensor = false;
-  bool expert = false;  // of an expert: other ranks have other experts (fact H5)
-  // Elements of the gradient that backward gives, where it is of more than the parameter; 0 = `count`.
+  bool expert = false;  // belongs to an expert; the ranks of the expert axis differ (fact H5)
+  // Elements of the gradient that backward writes where they are more than the parameter has (a
+  // rank's rows of an embedding, whose gradient covers the whole table); 0 = `count`.
   std::int64_t gradient_count = 0;
-  double gathered_bytes =
-      0;  // of an element on its way to an FSDP unit; 0 = as the strategy has it
+  // Bytes of one element in FSDP's all-gather (1 for weights that travel as fp8); 0 = the strategy
+  // decides.
+  double gathered_bytes = 0;
 
   std::int64_t gradient_elements() const { return gradient_count > 0 ? gradient_count : count; }
-  // On a device that keeps trained parameters in so many bytes each.
+  // Bytes of the tensor on a device that keeps each element of a trained parameter in
+  // `element_bytes`.
   double bytes(double element_bytes) const {
     return stored_bytes > 0 ? stored_bytes : static_cast<double>(count) * element_bytes;
   }
 };
 
-// A tensor kept from forward until the backward of the layer that saved it has run.
+// A tensor that autograd keeps from forward until the backward of the layer that saved it has run.
+// Several layers may save the same storage; the storage then counts once and lives until the last
+// of their backwards.
 struct SavedTensor {
   std::string name;          // "input", "mask", ...
   double bytes = 0;          // for the whole local batch
   int storage = 0;           // same id = same storage, counted once however many layers save it
   int produced_by = 0;       // layer whose forward allocates the storage
   bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
-  bool mask = false;         // of a dropout: bytes on a GPU, of the output's type on a CPU
+  bool mask = false;         // of a dropout: 1 byte an element on a GPU, as the output on a CPU
   bool with_output = false;  // written by the kernel that writes the output
-  bool held = false;         // by the host's program, not for backward's work
+  bool held = false;         // a reference in the host's program keeps it; no kernel reads it
 };
 
-// What the ranks of an axis of the mesh send each other between two layers, or beside one.
+// The collective by which the ranks of one mesh axis exchange activations or gradients of a layer.
 enum class ExchangeKind : std::uint8_t {
   all_reduce,
   all_gather,
@@ -102,128 +121,153 @@ enum class ExchangeKind : std::uint8_t {
   all_to_all,
   shift,  // from each rank to the next of a ring
 };
-// The work beside a running exchange.
+// The compute that overlaps with a running exchange.
 enum class Beside : std::uint8_t {
-  nothing,         // what comes next waits for it
-  own_layer,       // the layer's own kernels
-  input_gradient,  // backward, of a product: its input's gradient; its weights' waits
-  reader,  // all work until a layer reads what arrives; backward: since that layer's has begun
-  weight_gradient  // backward, of an exchange: the weights' gradients of the products that read its
-                   // output, whose inputs' gradients are all there when it starts
+  nothing,    // none: the next kernel waits for the exchange
+  own_layer,  // the kernels of the layer that has the exchange
+  // Backward of a product: the gradient of its input. The gradient of its weight waits for the
+  // exchange.
+  input_gradient,
+  // Forward: all layers until the one that reads the exchanged value. Backward: the exchange starts
+  // when the gradient is there, and overlaps with all layers down to its source.
+  reader,
+  // Backward of an exchange layer: the weight gradients of the products that read its output. The
+  // input gradients of these products are complete when the exchange starts.
+  weight_gradient
 };
+// One collective of a layer over one axis of the mesh, from this rank's point of view.
 struct AxisExchange {
   Axis axis = Axis::tensor;
   ExchangeKind kind = ExchangeKind::all_reduce;
   double bytes = 0;  // the full logical size, as for collective_cost() (costs/collective.hpp)
   Beside beside = Beside::nothing;
-  bool host_waits = false;  // for the sizes of what is sent: tokens without a capacity
+  // The host blocks until the message sizes are known: experts without a capacity, whose token
+  // counts are data.
+  bool host_waits = false;
 };
 
-// How the gradient of a layer's output becomes those of its inputs.
+// How backward turns the gradient of a layer's output into the gradients of its inputs; decides how
+// many gradient tensors are allocated.
 enum class GradientFlow : std::uint8_t {
   fresh,   // backward allocates one gradient per input
   passes,  // inputs of the output's size get its gradient itself: add, views
   slices,  // inputs get slices of the output's gradient: concat
 };
 
-// Where a part of a model meets another one (workload/partition.hpp).
+// The role of a layer at the edge of a pipeline stage (workload/partition.hpp).
 enum class Boundary : std::uint8_t {
   none,
-  receive,  // the output arrives from the part before, which wants its gradient
-  send,     // the input goes to the part after, which gives its gradient
+  receive,  // the output arrives from the previous stage, to which backward sends its gradient
+  send,     // the input goes to the next stage, which sends its gradient back
 };
 
+// One node of the step's graph: a leaf module of the network, an operator of its forward(), a loss,
+// or an exchange between ranks. The index of a layer in TrainingStep::layers identifies it; inputs
+// always have smaller indices.
 struct Layer {
   std::string name;  // "layer1.0.conv2"
   std::string kind;  // "conv", "batch_norm", ... as written in the model file
-  std::string
-      block;  // path of the innermost enclosing repeated block: FSDP's wrapping unit ("layer1.0");
-              // "" when the layer stands directly in the root
-  // The operator's evaluated arguments (docs/model-format.md), so that a real network can be built
-  // from the layers; probabilities in millionths.
+  // Path of the innermost enclosing repeated block ("layer1.0"), which is FSDP's wrapping unit and
+  // the unit of activation checkpointing; "" when the layer stands directly in the root.
+  std::string block;
+  // The operator's evaluated arguments (docs/model-format.md). The calibration builds a real
+  // network from them. Probabilities are in millionths.
   std::vector<std::pair<std::string, std::int64_t>> attributes;
   std::string tied_to;  // parameter of an earlier layer that this one reads ("wte.weight")
-  int tied_layer = -1;  // that layer, and which of its parameters
+  int tied_layer = -1;  // index of the layer that owns it, and the index among its parameters
   int tied_parameter = 0;
   std::vector<Parameter> parameters;
-  double buffer_bytes = 0;  // BatchNorm running statistics: what DDP broadcasts (fact 15)
+  double buffer_bytes = 0;  // BatchNorm's running statistics, which DDP broadcasts (fact 15)
   int buffers = 0;          // how many buffer tensors
   int counters = 0;         // int64 ones among them: batches seen
-  double shared_buffer_bytes =
-      0;  // of a buffer that stays from step to step and serves all layers of a rank
-  std::vector<Kernel> forward;
+  // Bytes of a buffer that stays allocated from step to step and that all layers of a rank share;
+  // the largest request counts.
+  double shared_buffer_bytes = 0;
+  std::vector<Kernel> forward;     // in execution order
   std::vector<Kernel> backward;    // in execution order; gradients ready after the last one
   std::vector<int> inputs;         // indices of producing layers; -1 = the step's input
   double output_bytes = 0;         // forward output, whole local batch
   int output_storage = 0;          // storage id of the output (in-place and view layers share)
-  std::vector<SavedTensor> saved;  // what this layer's backward needs
+  std::vector<SavedTensor> saved;  // tensors that this layer's backward needs
   GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
-  // Backward's temporaries end in a cast: they are given up before the input's gradient is there.
+  // Backward ends with a cast of the input's gradient: the temporaries are freed before that
+  // gradient is allocated.
   bool casts_gradient_last = false;
-  double host_backward_workspace_bytes = 0;  // more of it where a CPU computes
-  // On a mesh, in this order: before the layer's own kernels. An exchange is a layer of its own, whose
-  // output is what arrived; backward has its mirror.
+  double host_backward_workspace_bytes = 0;  // additional backward workspace on a CPU
+  // Collectives over mesh axes, in this order, before the layer's own kernels. Most stand in a
+  // layer of kind "exchange", whose output is the value that arrived; its backward has the reverse
+  // collective.
   std::vector<AxisExchange> forward_exchanges, backward_exchanges;
   Boundary boundary = Boundary::none;
-  // The output's gradient is asked for though nothing below is trained: transformers'
-  // enable_input_require_grads, for activation checkpointing.
+  // The output requires a gradient although no parameter below is trained: transformers'
+  // enable_input_require_grads, which activation checkpointing needs.
   bool starts_gradients = false;
-  bool is_loss = false;  // what the network's output is judged by: outside its module
+  bool is_loss = false;  // computes the loss from the network's output; not in its module
   bool is_attention = false;
-  // Of the tokens. The head and what follows work on one piece after the other, and give the gradients of
-  // the head's weight and input in forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper).
-  // Kernels and exchanges are those of all pieces, tensors those of one.
+  // Number of token pieces of a chunked loss; 1 = no chunks. The head and the layers after it
+  // process one piece after the other, and compute the gradients of the head's weight and input in
+  // forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper). Kernels and exchanges cover
+  // all pieces, tensors have the size of one piece.
   int pieces = 1;
-  bool wide = false;  // fp32, its parameters too, between casts in a step of half precision
-  // Inside what activation checkpointing computes again in backward; `keeps_output`: all but this
-  // layer's products, whose results stay from forward on.
+  bool wide = false;  // stays fp32 with its parameters, between casts in a half-precision step
+  // `checkpointed`: activation checkpointing runs this layer's forward a second time in backward.
+  // `keeps_output`: the second run omits the layer's products, because their results stay in
+  // memory.
   bool checkpointed = false;
   bool keeps_output = false;
-  // A compiled graph's wrapper launches its kernels, without modules, autograd or Python's dispatch.
+  // A compiled graph's wrapper launches the kernels; the host pays for no module, autograd node or
+  // Python dispatch.
   bool compiled = false;
 };
 
-// Whether backward runs the kernel of a layer's forward a second time.
+// Whether activation checkpointing runs this forward kernel of the layer a second time in backward.
 bool runs_again(const Layer& layer, const Kernel& kernel);
-// Attention scores and products, linear layers and convolutions; the rest is small beside them.
+// Matrix products, convolutions and fused attention: the kernels whose FLOPs count in MFU.
 bool is_product(const Kernel& kernel);
+// Whether one of the kernels has this kind.
 bool uses(const std::vector<Kernel>& kernels, KernelKind kind);
-// FLOPs that the model needs of a kernel: a product's. Fused attention's backward computes the scores again,
-// which is a fifth of its FLOPs.
+// FLOPs that the model itself needs of a kernel; 0 for all but products. The backward of fused
+// attention recomputes the scores, which is a fifth of its FLOPs and does not count.
 double model_flops(const Kernel& kernel);
-// Backward's additions of the gradients of an output that several layers read.
+// The kernels by which autograd sums the gradients of one output that `additions` + 1 layers read.
 Kernel gradient_sum(int additions, double output_bytes);
 
-// The value of an attribute; `fallback` when the layer has no such one.
+// The value of an attribute; `fallback` if the layer has no attribute of that name.
 std::int64_t attribute(const Layer& layer, std::string_view name, std::int64_t fallback = 0);
 
+// The step as a whole: layers with totals. build_step() of model.hpp makes one from a model file;
+// cut() of partition.hpp divides it into pipeline stages.
 struct TrainingStep {
   std::string model;
   Precision precision = Precision::fp32;
   std::int64_t samples = 0;               // local batch (one micro-batch)
   std::int64_t tokens = 0;                // samples * sequence; 0 for models without tokens
   std::vector<std::int64_t> input_shape;  // of one sample: channels, height, width; or tokens
-  double input_bytes = 0;                 // what is copied host to device for one micro-batch
+  double input_bytes = 0;                 // copied from host to device for one micro-batch
   std::vector<Layer> layers;              // forward order; backward is the reverse
   std::int64_t parameter_count = 0;       // trainable, shared parameters counted once
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
-  double dropped_tokens = 0;  // share of the tokens' choices of experts, in every mixture
-  // false: parts of layers, a token slice with others before it, frozen or compiled layers, products in
-  // fp8, which no profile has measured
+  double dropped_tokens = 0;  // share of router choices that find their expert full; 0 .. 1
+  // Whether measured profiles may price the layers. False where a profile does not measure such
+  // layers: a rank's part of a layer, a later token slice, frozen or compiled layers, products in
+  // fp8.
   bool whole_layers = true;
-  // Forward and backward are launched as one CUDA graph.
+  // One CUDA graph launches forward and backward of a micro-batch.
   bool captured = false;
 };
 
-// Ids of storages are below it.
+// An upper bound of the storage ids of the step: every id is below it.
 int storage_count(const TrainingStep& step);
 
-// Sets the counts of parameters and FLOPs, which follow from the layers.
+// Sets parameter_count, forward_flops and backward_flops of the step from its layers. Throws
+// ModelError if the parameters do not fit in 63 bits.
 void count_model(TrainingStep& step);
-// Layers from `first` on work on so many pieces of the tokens, which they divide into evenly.
+// Makes the layers from `first` (the head) on process the tokens in `pieces` pieces, a chunked
+// loss; Layer::pieces says how.
+// REQUIRES: `pieces` divides the tokens of the micro-batch.
 void take_in_pieces(TrainingStep& step, int first, int pieces);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// A step is read into a ModelStep: which operator, block or structure, its
-// arguments as expressions, its name, inputs and condition.
+// Reads one entry of a `layers:` list into a ModelStep: the operator, block or structure, its
+// arguments as expressions, its name, inputs and condition. Sizes are not evaluated here;
+// expand.cpp does that for each use of the step.
 #include "workload/step_reader.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@ namespace lockstep {
 
 namespace {
 
+// Keys of a step that are neither an operator nor a block.
 const std::vector<std::pair<std::string, ModelStep::Type>>& structures() {
   using T = ModelStep::Type;
   static const std::vector<std::pair<std::string, T>> list{{"group", T::group},
@@ -59,6 +61,8 @@ std::string FieldReader::text(const Node& node) {
   return node.scalar();
 }
 
+// Splits "stage{i}.conv" into texts and the expressions between braces. Each part is the text
+// before an expression together with that expression.
 NameTemplate FieldReader::name(const Node& node) {
   NameTemplate result;
   std::string rest = text(node);
@@ -103,6 +107,7 @@ bool FieldReader::variable_name(const Node& node, const std::string& name) {
   return false;
 }
 
+// All names that a step's key may have, for the hint of a misspelled one.
 std::vector<std::string> StepReader::step_keys() const {
   std::vector<std::string> keys;
   for (const OpSpec& op : op_table()) keys.emplace_back(op.name);
@@ -122,6 +127,9 @@ std::vector<ModelStep> StepReader::steps(const Node& node) {
   return result;
 }
 
+// A step is a bare name ("relu") or a map with one key that is the operator, block or structure,
+// beside the optional keys name, from and if. The error location of a step is the place of that one
+// key.
 ModelStep StepReader::step(const Node& node) {
   ModelStep result;
   result.at = node.error("");
@@ -167,6 +175,8 @@ ModelStep StepReader::step(const Node& node) {
   return result;
 }
 
+// Reads the value of a step's key. Structures are looked up first, then blocks, then operators;
+// is_builtin_step() keeps the three apart.
 void StepReader::read_step_body(const Node& node, ModelStep& result) {
   using T = ModelStep::Type;
   for (const auto& [word, type] : structures()) {
@@ -199,6 +209,8 @@ void StepReader::read_step_body(const Node& node, ModelStep& result) {
     diagnostics_.add(result.at);
     return;
   }
+  // An operator of several inputs may have a list of branches in place of arguments: `add: [[...],
+  // [...]]`.
   const bool joins = result.op->max_inputs > 1 && result.key != "attention";
   if (joins && node.kind() == Node::Kind::sequence) {
     result.type = T::join;
@@ -214,6 +226,7 @@ void StepReader::read_step_body(const Node& node, ModelStep& result) {
   read_arguments(node, result);
 }
 
+// The fields of `repeat:` and `dense:`. The counter is called `i` unless `index:` names it.
 void StepReader::read_loop(const Node& node, ModelStep& result) {
   result.index = "i";
   if (node.kind() != Node::Kind::map) {
@@ -238,6 +251,8 @@ void StepReader::read_loop(const Node& node, ModelStep& result) {
   result.bodies.push_back(layers ? steps(*layers) : std::vector<ModelStep>());
 }
 
+// `residual:` is a list of layers, or a map with the list and its shortcut. An empty shortcut is
+// the identity.
 void StepReader::read_residual(const Node& node, ModelStep& result) {
   if (node.kind() != Node::Kind::map) {
     result.bodies.push_back(steps(node));
@@ -253,6 +268,8 @@ void StepReader::read_residual(const Node& node, ModelStep& result) {
   if (const auto in_place = node.find("inplace")) result.in_place = flag(*in_place, true);
 }
 
+// Probabilities are stored in millionths, rounded up, so that a tiny one does not become 0, which
+// leaves a dropout out.
 void StepReader::read_argument(const Node& node, const ArgumentSpec& spec, StepArgument& result) {
   result.given = true;
   result.at = node.error("");

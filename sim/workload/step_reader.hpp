@@ -1,5 +1,7 @@
-// Readers of the parts of a model file: single fields, and the list of layers. Mistakes go to the
-// Diagnostics; what is returned for a mistaken field is some harmless value.
+// Readers of the parts of a model file: single fields, and lists of layers. model_reader.cpp uses
+// both.
+// A mistake goes to the Diagnostics and reading continues with a harmless value, so that one run
+// reports all mistakes of a file. The caller must check the Diagnostics before it uses a result.
 #pragma once
 
 #include <string>
@@ -10,6 +12,7 @@
 
 namespace lockstep {
 
+// Reads scalar fields of any part of a model file.
 class FieldReader {
  public:
   explicit FieldReader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
@@ -18,20 +21,25 @@ class FieldReader {
   void fail(const Node& node, const std::string& message, const std::string& hint = "") {
     diagnostics_.add(node.error(message, hint));
   }
+  // Reports each key of the map that is not allowed, with the nearest allowed key.
   void check_keys(const Node& node, const std::vector<std::string>& allowed);
-  Expression expression(const Node& node);
+  Expression expression(const Node& node);  // 1 for a mistake
   bool flag(const Node& node, bool fallback);
   std::string text(const Node& node);
   NameTemplate name(const Node& node);
-  // A name for expressions: letters, digits, '_', and none of the reserved ones.
+  // Whether expressions can use `name`: letters, digits, '_', no digit first, none of the reserved
+  // names. Reports a mistake at `node`.
   bool variable_name(const Node& node, const std::string& name);
 
   Diagnostics& diagnostics_;
 };
 
+// Reads a `layers:` list, with all lists nested in it, into ModelSteps.
 class StepReader : FieldReader {
  public:
-  // `blocks` need only their names and arguments yet.
+  // `blocks`: the blocks that a step may use. Only their names and arguments are read, so their
+  // layers may still be empty.
+  // REQUIRES: both arguments outlive the reader.
   StepReader(Diagnostics& diagnostics, const std::vector<ModelBlock>& blocks)
       : FieldReader(diagnostics), blocks_(blocks) {}
   std::vector<ModelStep> steps(const Node& node);
@@ -49,7 +57,8 @@ class StepReader : FieldReader {
   const std::vector<ModelBlock>& blocks_;
 };
 
-// Structures, operators and blocks share their names' space.
+// Whether `name` is an operator or a structure. A block must not have such a name, because one key
+// of a step may be any of the three.
 bool is_builtin_step(const std::string& name);
 
 }  // namespace lockstep

@@ -170,6 +170,20 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
               std::hypot(0.05, 0.028, 0.04 * std::sqrt(3)), 1e-12);
 }
 
+// An anchor on two GPUs of tensor parallelism has one replica, which takes the whole odd batch.
+TEST(Predict, AnAnchorsBatchIsDividedAmongReplicas) {
+  StrategyResult r = made_up_result();
+  r.step_seconds = {0.2, 0.2};
+  r.provenance = {0, 0, 1};
+  const auto work = [&](const std::string& batch) {
+    const Scenario s = scenario_of("model: gpt2\nparallel: {tensor: 2}\ngpus: 6\nbatch: {" + batch +
+                                   "}\nanchor: [{gpus: 2, step_time: 1 s}]");
+    return step_error(s, expand(s)[0], r).work;
+  };
+  EXPECT_NEAR(work("global: 63"), std::hypot(0.05, 0.028), 1e-12);
+  EXPECT_NEAR(work("global: 63, micro: 21"), 0.05, 1e-12);
+}
+
 // The cost of servers is known from other sources only, and not from one worker's step.
 TEST(Predict, TheIntervalKnowsThatServersAreNotModelled) {
   StrategyResult r = made_up_result();

@@ -46,7 +46,7 @@ TEST(ReportAnswer, NamesTheFastestAndTheCheapest) {
   EXPECT_EQ(told.sentences[2], "On 4 GPUs, fsdp takes 2.00 times as long.");
   EXPECT_EQ(told.sentences[3],
             "With ddp its 4 GPUs do 3.20 times the work of 1 GPU: 80 % of perfect scaling.");
-  EXPECT_EQ(told.sentences[4], "What limits ddp on 4 GPUs: compute: 88 % of the step.");
+  EXPECT_EQ(told.sentences[4], "Bottleneck of ddp on 4 GPUs: compute: 88 % of the step.");
   EXPECT_EQ(told.highlights[1].value, "$0.40");
 }
 

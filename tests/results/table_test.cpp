@@ -5,6 +5,8 @@
 
 #include <stdexcept>
 
+#include "results/cells.hpp"
+
 namespace lockstep::table_test {
 namespace {
 
@@ -38,6 +40,16 @@ TEST(Table, ALineBreakInACellBreaksNoTable) {
 TEST(Table, ARowOfTheWrongLengthIsAProgrammersMistake) {
   Table table({{"a"}});
   EXPECT_THROW(table.add_row({"1", "2"}), std::logic_error);
+}
+
+// A run of many GPUs uses thousands of MWh: no exponent appears at either end of a unit.
+TEST(Cells, EnergyAndCarbonHaveNoExponent) {
+  EXPECT_EQ(energy_text(12.345), "12.3 kWh");
+  EXPECT_EQ(energy_text(999.6), "1,000 kWh");
+  EXPECT_EQ(energy_text(27'500), "27.5 MWh");
+  EXPECT_EQ(energy_text(1'234'567), "1,235 MWh");
+  EXPECT_EQ(carbon_text(999.6), "1,000 kg");
+  EXPECT_EQ(carbon_text(4'321'000), "4,321 t");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ sys.path.insert(0, str(HERE.parent / "gpu"))
 
 
 class Graphs:
-    """Inductor's inner compiler: notes what backward reads, and returns tensors of the right shapes."""
+    """Inductor's inner compiler: notes the tensors that backward reads, and returns tensors of the right shapes."""
 
     def __init__(self):
         self.saved = []

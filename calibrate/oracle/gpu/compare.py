@@ -4,9 +4,9 @@
     compare.py --lockstep PROGRAM [--genuine FILE] [--python PYTHON] [--record] [--only TEXT]
 
 Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
-torchvision (peft and bitsandbytes for cases with `lora`), and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes what was measured
-to FILE. Exit code 1 where a case is farther than 2 % (5 %
-for those in UNMODELLED), or fewer than 89 % of the reserved figures are in their bracket (docs/oracle.md).
+torchvision (peft and bitsandbytes for cases with `lora`), and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes the measured
+figures to FILE. Exit code 1 where a case is farther than 2 % (5 %
+for cases in UNMODELLED), or fewer than 89 % of the reserved figures are in their bracket (docs/oracle.md).
 """
 import argparse
 import json
@@ -102,7 +102,7 @@ class Genuine:
 
 
 def measured(python, jobs, keep, save):
-    """-> by case; what `keep` has already is not measured again. save(keep) after each."""
+    """Returns figures by case. Cases that `keep` has already are not measured. Calls save(keep) after each case."""
     servers = [Genuine(python, events) for events in ("done", "late")]
     for case, job in jobs.items():
         if case in keep:

@@ -1,7 +1,7 @@
-"""What genuine PyTorch allocates for a training step, on a CUDA runtime that computes nothing (cuda_stub.c).
+"""Memory that genuine PyTorch allocates for a training step, on a CUDA runtime that computes nothing (cuda_stub.c).
 
-Started by compare.py with the stub loaded. Reads jobs from stdin, a JSON object a line, and answers each with a line: what
-torch.cuda.max_memory_allocated() and max_memory_reserved() were. Each job runs in a child of its own, so that none sees another's.
+Started by compare.py with the stub loaded. Reads jobs from stdin, a JSON object a line, and answers each with a line: the values of
+torch.cuda.max_memory_allocated() and max_memory_reserved(). Each job runs in a child of its own, so that none sees another's.
 """
 import contextlib
 import gc
@@ -249,7 +249,7 @@ def in_child(line):
     child = os.fork()
     if child == 0:
         os.close(reader)
-        os.dup2(2, 1)  # what libraries print is no answer
+        os.dup2(2, 1)  # texts that libraries print are no answer
         try:
             answer = measure(json.loads(line))
         except BaseException:

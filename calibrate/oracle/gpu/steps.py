@@ -2,13 +2,13 @@
 """How long genuine PyTorch's training step takes on the GPU at hand, in Python and eager, as people train.
 
 Reads jobs from stdin, a JSON object a line ({"model": "resnet50", "batch": 32, "precision": "amp-bf16"}), and prints one line for
-each: the same and what was measured. The batch lies on the device; SGD with momentum. `step`: seconds of one of a row of steps
+each: the job and its measured figures. The batch lies on the device; SGD with momentum. `step`: seconds of one of a row of steps
 that nobody waits for in between; `forward`, `backward`, `update`: seconds in which the host issues these, each with an empty queue;
 `allocated`, `reserved`: bytes at the peak. Medians. With "compile": true, through torch.compile; "foreach": false, an optimizer that
 loops over its tensors.
 
-steps.py --compare FILE PLATFORM [PROFILE]: predictions of what is in FILE beside it, as a Markdown table: as the platform's files have
-it, and with the profile. Needs no PyTorch. LOCKSTEP_PROGRAM: the built program.
+steps.py --compare FILE PLATFORM [PROFILE]: predictions beside the figures in FILE, as a Markdown table: by the platform's files
+alone, and with the profile. Needs no PyTorch. LOCKSTEP_PROGRAM: the built program.
 """
 import json
 import os

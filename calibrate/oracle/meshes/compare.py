@@ -5,7 +5,7 @@
 
 Genuine figures are read from genuine.jsonl beside this script, or, with --python, measured: PYTHON has PyTorch's CUDA wheel, torchtitan
 and megatron-core, and runs memory.py, titan.py and mcore.py on a CUDA runtime that computes nothing (../gpu/cuda_stub.c, built with gcc).
---record writes what was measured to the file. Exit code 1 where a bar below is broken; docs/oracle.md says why the bars are where they are.
+--record writes the measured figures to the file. Exit code 1 where a bar below is broken; docs/oracle.md says why the bars are where they are.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def measured(python, entries):
         jobs = [entry for entry in entries if entry["script"] == script]
         if not jobs:
             continue
-        # torchtitan's kernels are those of a Hopper.
+        # torchtitan takes the kernels of a Hopper.
         environment = stub_environment(python, "done", **({"STUB_CC": "9"} if script == "titan" else {}))
         lines = "\n".join(json.dumps({**entry["job"], "ranks": entry["ranks"]}) for entry in jobs)
         done = subprocess.run([python, str(HERE / f"{script}.py")], input=lines, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

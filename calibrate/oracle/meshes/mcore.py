@@ -3,7 +3,7 @@
 Memory as memory.py says it, or with "order": true the events of order.py. The environment needs `pip install --no-deps megatron-core` (0.16.1 with Python 3.11).
 Genuine: GPTModel from its local spec (no Transformer Engine, no Apex, no fused kernels, so no context parallel; attention with materialised scores), get_forward_backward_func,
 DistributedDataParallel, the distributed optimizer. Ours: layer norms by torch.nn.LayerNorm (its own refuses sequence parallelism without Apex), data of zeros.
-  gpt: learned positions, tied head, biases, dropout, softmax in bf16 (as its fused kernel saves); else rotary, untied, none of them, softmax in fp32
+  gpt: learned positions, tied head, biases, dropout, softmax in bf16 (as its fused kernel saves); else rotary, untied, no biases and dropout, softmax in fp32
   dp > 1 or "distributed": true: its DDP (fp32 gradient buffers) and mixed precision optimizer; "zero": true: distributed optimizer; "overlap": reductions beside backward
 """
 import gc

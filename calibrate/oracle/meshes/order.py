@@ -1,13 +1,13 @@
-"""Order of compute and collectives in item training step, per rank: ../gpu/stub.py PYTHON order.py '{"tp": 2, "sp": true}' ...
+"""Order of compute and collectives in a training step, per rank: ../gpu/stub.py PYTHON order.py '{"tp": 2, "sp": true}' ...
 
 First a line for the configuration, then a line for each event of the second step, in the order in which the host issues it:
   pass     forward, recompute (a checkpointed module again), backward, or later work (clipping, optimizer)
-  module   whose operator it is; in backward the module whose forward made the node that runs now
+  module   the operator's module; in backward the module whose forward made the running node
   do       matmul (m, k, n; `groups`: how many), attention (batch, heads, tokens, of, size), or all-gather, reduce-scatter, all-reduce, all-to-all, broadcast, send, recv, wait
   group    tp, dp, cp, dp_cp or pp, with `ranks` in it; `bytes`: the whole buffer (out of an all-gather, into a reduce-scatter), `type`
   stage, micro: of a pipeline's action F, I (input gradients), W (weight gradients), B (both), UNSHARD, RESHARD, REDUCE_GRAD
   unit     FSDP's: whose all-gather or reduce-scatter, `unit ready` (the compute stream waits and copies out), `unit freed`
-Shapes are those of this rank. `wait` names the event it waits for (`of`, its number): the compute stream goes on when that is complete.
+Shapes are this rank's. `wait` names the event it waits for (`of`, its number): the compute stream goes on when that is complete.
 """
 import bisect
 import sys
@@ -110,7 +110,7 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
         if any(issubclass(item, (DTensor, AsyncCollectiveTensor)) for item in types):
-            return NotImplemented  # let DTensor and AsyncCollectiveTensor make local operators, collectives and waits of it first
+            return NotImplemented  # DTensor and AsyncCollectiveTensor first turn the call into local operators, collectives and waits
         result = function(*arguments, **(options or {}))
         name = function._schema.name.split("::")[1]
         if function.namespace in ("c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd"):
@@ -218,7 +218,7 @@ def units(log):
 
 
 def actions(log):
-    """Names the pipeline's actions around what they do."""
+    """Names the pipeline's actions around their work."""
     from torch.distributed.pipelining.stage import _PipelineStageBase as Stage
 
     def around(name, letter, chunk):

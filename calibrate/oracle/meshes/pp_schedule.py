@@ -37,7 +37,7 @@ def orders(job):
 
 
 def run(job, schedule, stage):
-    """What a schedule that is a loop does in a step. (Its _get_pipeline_order is for drawings; torch 2.15's names micro-batches of the last rank wrongly.)"""
+    """The actions of one step of a schedule that is a loop. (Its _get_pipeline_order is for drawings; torch 2.15's names micro-batches of the last rank wrongly.)"""
     from torch.distributed.pipelining import schedules
     done, names, works = [], {}, {}
     for letter in ("fwd_recv", "fwd_send", "bwd_recv", "bwd_send"):

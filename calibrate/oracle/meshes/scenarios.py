@@ -1,4 +1,4 @@
-"""The oracle's jobs as scenarios of ours: of memory.py, titan.py and mcore.py, whose DEFAULTS say what a job leaves out."""
+"""The oracle's jobs as scenarios of ours: of memory.py, titan.py and mcore.py, whose DEFAULTS hold for fields that a job leaves out."""
 
 SCHEDULES = {"GPipe": "gpipe", "1F1B": "1f1b", "Interleaved1F1B": "interleaved", "LoopedBFS": "looped-bfs", "InterleavedZeroBubble": "zb1p",
              "ZBVZeroBubble": "zbv", "DualPipeV": "dualpipe-v"}
@@ -40,8 +40,8 @@ def of_memory(job):
             **recomputation(get.get("checkpoint")), "parallel": parallel, "strategies": [{"fsdp": fsdp} if get.get("fsdp") else "ddp"]}
 
 
-# torchtitan counts the embedding and the head as a layer each, and gives what is left over to the
-# first stages (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part).
+# torchtitan counts the embedding and the head as a layer each, and gives the remainder of the
+# division to the first stages (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part).
 def titan_layers(layers, parts):
     each, more = divmod(layers + 2, parts)
     slots = [each + (part < more) for part in range(parts)]

@@ -83,7 +83,7 @@ class Block(nn.Module):
 
 
 class Llama(nn.Module):
-    """A Llama, or the part of it that is one pipeline stage: `first` has the embedding, `last` norm and head."""
+    """A Llama, or the part of a Llama that is one pipeline stage: `first` has the embedding, `last` norm and head."""
 
     def __init__(self, job, layers, first=True, last=True):
         super().__init__()

@@ -1,4 +1,5 @@
-// The explorer's page, compiled in. Used by the routes that deliver it.
+// The explorer's page as texts that are compiled into the program. routes.cpp delivers them; the
+// build makes them from the files of this folder.
 #pragma once
 
 namespace lockstep {

@@ -1,6 +1,7 @@
-// DualPipeV: DualPipe (DeepSeek-V3, arXiv 2412.19437) cut in half, as in github.com/deepseek-ai/DualPipe and
-// PyTorch's ScheduleDualPipeV. Two chunks on each rank in a V; a forward stands before the backward of another
-// micro-batch that it can run beside.
+// DualPipeV: one half of DualPipe (DeepSeek-V3, arXiv 2412.19437), as in
+// github.com/deepseek-ai/DualPipe and PyTorch's ScheduleDualPipeV. Each rank has two chunks, placed
+// in a V. A forward and the backward of another micro-batch run together, so that the exchanges of
+// one overlap with the compute of the other.
 #include <array>
 #include <deque>
 
@@ -9,10 +10,12 @@
 namespace lockstep::schedules {
 namespace {
 
+// Appends actions; each chunk's micro-batches come in their order.
 class DualWriter {
  public:
   void forward(int chunk) { program.push_back({Deed::forward, chunk, forwards_[chunk]++}); }
   void backward(int chunk) { program.push_back({Deed::backward, chunk, backwards_[chunk]++}); }
+  // A forward and a backward that run together.
   void pair(int forward_chunk, int backward_chunk) {
     forward(forward_chunk);
     program.back().with_next = true;
@@ -23,7 +26,7 @@ class DualWriter {
     program.push_back(action);
     left_.push_back(action);
   }
-  // The oldest gradient of weights that `input` has left; nothing if there is none.
+  // The oldest weight gradient that input() has left; nothing if there is none.
   void weight() {
     if (left_.empty()) return;
     program.push_back({Deed::backward_weight, left_.front().chunk, left_.front().micro});
@@ -39,7 +42,7 @@ class DualWriter {
 
 }  // namespace
 
-// The eight steps of dualpipev.py.
+// The loops are the eight steps of dualpipev.py, in its order.
 RankProgram dual_pipe_v(const PipelineShape& shape, int rank) {
   const int after = shape.stages - 1 - rank;
   DualWriter write;
@@ -54,7 +57,8 @@ RankProgram dual_pipe_v(const PipelineShape& shape, int rank) {
     write.forward(1);
   }
   for (int i = 0; i < shape.micro_batches - 2 * shape.stages + rank + 1; ++i) {
-    // The last rank does not wait for the first pair.
+    // The first pair of the last rank runs one after the other, which shortens the bubble
+    // (dualpipev.py).
     if (i == 0 && after == 0) {
       write.forward(0);
       write.backward(1);
@@ -67,8 +71,7 @@ RankProgram dual_pipe_v(const PipelineShape& shape, int rank) {
     write.backward(1);
     write.pair(1, 0);
   }
-  // The second half of the backwards leaves gradients of weights to the end; an odd rank begins with the
-  // second chunk's.
+  // The second half of these backwards leaves weight gradients to the end.
   for (int i = 0; i < 2 * (rank + 1); ++i) {
     const int chunk = i % 2 == 0 ? 1 : 0;
     if (i > rank) {

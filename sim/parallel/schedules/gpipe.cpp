@@ -1,11 +1,14 @@
-// All forwards, then all backwards: GPipe (Huang et al. 2019, arXiv 1811.06965) with one chunk, looped
-// breadth-first (Lamy-Poirier 2022, arXiv 2211.05953) with several.
+// Schedules that run all forwards before all backwards: GPipe (Huang et al. 2019, arXiv 1811.06965)
+// with one chunk, looped breadth-first (Lamy-Poirier 2022, arXiv 2211.05953) with several. All
+// ranks have the same program; every micro-batch is in flight at the end of forward.
 #include "parallel/schedules/schedules.hpp"
 
 namespace lockstep::schedules {
 
-// PyTorch's backwards take micro-batches in their order (ScheduleGPipe). Those of token slices run from the last
-// slice to the first, whose keys and values all others have read (TeraPipe: Li et al. 2021, section 3).
+// Backwards take micro-batches in their order, as in PyTorch (ScheduleGPipe). Within a micro-batch
+// they run from the last token slice to the first: the gradients of a slice's keys and values are
+// complete only when all later slices, which read them, are done (TeraPipe: Li et al. 2021, section
+// 3).
 RankProgram gpipe(const PipelineShape& shape) {
   RankProgram program;
   for (int micro = 0; micro < shape.micro_batches; ++micro) {
@@ -19,7 +22,8 @@ RankProgram gpipe(const PipelineShape& shape) {
   return program;
 }
 
-// Each chunk takes all micro-batches before the next chunk begins; backward is the mirror image.
+// All micro-batches go through a chunk before the next chunk begins; backward is the mirror image,
+// in chunks and in micro-batches.
 RankProgram looped_breadth_first(const PipelineShape& shape) {
   RankProgram program;
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {

@@ -1,5 +1,7 @@
-// One forward, one backward: PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503) with one chunk, the
-// interleaved schedule (Narayanan et al. 2021, arXiv 2104.04473) with several.
+// Schedules that alternate one forward and one backward after a warm-up of forwards: 1F1B, also
+// called PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503), with one chunk, and
+// Megatron-LM's interleaved schedule (Narayanan et al. 2021, arXiv 2104.04473) with several. The
+// warm-up fills the time until a rank's first backward can run.
 #include <algorithm>
 
 #include "parallel/schedules/schedules.hpp"
@@ -13,6 +15,8 @@ int group_size(const PipelineShape& shape) {
 
 namespace {
 
+// The passes of all micro-batches through all chunks, group by group; the last group may be
+// smaller.
 std::vector<ChunkPass> passes(const PipelineShape& shape, bool backward) {
   const int group = group_size(shape);
   std::vector<ChunkPass> result;
@@ -26,7 +30,7 @@ std::vector<ChunkPass> passes(const PipelineShape& shape, bool backward) {
   return result;
 }
 
-// `ahead` forwards, then a forward before each backward while there are forwards.
+// A program of `ahead` forwards, then a forward before each backward as long as forwards are left.
 RankProgram alternating(const std::vector<ChunkPass>& forwards,
                         const std::vector<ChunkPass>& backwards, std::size_t ahead) {
   RankProgram program;
@@ -51,14 +55,15 @@ std::vector<ChunkPass> interleaved_backwards(const PipelineShape& shape) {
   return passes(shape, true);
 }
 
-// A rank is ahead by the stages after it.
+// The warm-up of a rank has one forward for each stage behind it.
 RankProgram one_forward_one_backward(const PipelineShape& shape, int rank) {
   return alternating(passes(shape, false), passes(shape, true),
                      static_cast<std::size_t>(shape.stages - 1 - rank));
 }
 
-// The last stage is ahead by one group through all chunks but the last; each stage before it by two more,
-// for the way there and back (Megatron-LM, get_pp_rank_microbatches; PyTorch, _get_warmup_ops).
+// The warm-up of the last stage is one group through all chunks but the last. Each stage before it
+// has two forwards more, one for the way to the last stage and one for the way back (Megatron-LM,
+// get_pp_rank_microbatches; PyTorch, _get_warmup_ops).
 RankProgram interleaved(const PipelineShape& shape, int rank) {
   const int ahead = (shape.chunks - 1) * group_size(shape) + 2 * (shape.stages - 1 - rank);
   return alternating(passes(shape, false), passes(shape, true), static_cast<std::size_t>(ahead));

@@ -1,5 +1,6 @@
-// ZB-V (Qi et al. 2023, arXiv 2401.10241, section 6): two chunks on each rank, the second in reverse order of
-// ranks, so that the first rank has the model's first and last part. As PyTorch's ScheduleZBVZeroBubble.
+// ZB-V (Qi et al. 2023, arXiv 2401.10241, section 6): two chunks on each rank, the second in
+// reverse order of ranks, so that the first rank has the model's first and last part. The loops
+// below follow PyTorch's ScheduleZBVZeroBubble phase by phase: warm-up, steady state, drain.
 #include <algorithm>
 #include <array>
 
@@ -8,6 +9,7 @@
 namespace lockstep::schedules {
 namespace {
 
+// Appends actions; counts the micro-batches of each chunk and each of the three passes.
 class VWriter {
  public:
   explicit VWriter(int micro_batches) : micro_batches_(micro_batches) {}
@@ -20,13 +22,15 @@ class VWriter {
     input(chunk);
     weight(chunk);
   }
+  // All weight gradients of the chunk that input gradients have left.
   void left_weights(int chunk) {
     while (next_[chunk][2] < next_[chunk][1]) weight(chunk);
   }
   RankProgram program() && { return std::move(program_); }
 
  private:
-  // Micro-batches beyond the step's own only keep the pattern.
+  // The pattern needs at least 2 x stages - 1 micro-batches; micro-batches beyond the step's own
+  // are counted, but not written.
   void add(Deed deed, int chunk, std::size_t counter) {
     const int micro = next_[chunk][counter]++;
     if (micro < micro_batches_) program_.push_back({deed, chunk, micro});

@@ -1,4 +1,6 @@
-// The world of one job, and the work that its hosts issue.
+// Makes the world of a job, and issues work of its hosts. A part of the model takes the prices of
+// its layers from the whole step, so that a measured profile of the whole model prices its parts.
+// Sums over tensor ranks follow PyTorch or Megatron-LM (fact H18).
 #include "strategies/common/context.hpp"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ class PartCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep&, std::size_t index) const override {
     const int whole = layers_.at(index);
-    if (whole < 0) return {};
+    if (whole < 0) return {};  // a boundary of the part ("receive", "send") has no kernels
     return job_.costs->layer(*job_.step, static_cast<std::size_t>(whole));
   }
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
@@ -38,6 +40,7 @@ class PartCosts final : public ComputeCosts {
   std::vector<int> layers_;
 };
 
+// The field of exposed communication by axis.
 double AxisSeconds::*seconds_of(Axis axis) {
   switch (axis) {
     case Axis::tensor:
@@ -54,6 +57,7 @@ double AxisSeconds::*seconds_of(Axis axis) {
   return &AxisSeconds::data;
 }
 
+// The mesh's groups and the strategy's.
 std::vector<RankGroups> with_divisions(const Mesh& mesh, std::span<const RankGroups> axes) {
   std::vector<RankGroups> result = divisions_of(mesh);
   result.insert(result.end(), axes.begin(), axes.end());
@@ -68,12 +72,14 @@ MemoryUse fullest(const std::vector<MemoryUse>& stages) {
       [](const MemoryUse& a, const MemoryUse& b) { return a.device < b.device; });
 }
 
+// Token slices count as micro-batches of the schedule (PipelineShape::slices).
 PipelineShape pipeline_shape(const Job& job) {
   const int parts = job.parts ? static_cast<int>(job.parts->size()) : job.mesh.pipeline;
   return {job.mesh.pipeline, parts / job.mesh.pipeline, job.passes(), 0,
           job.slices_of_micro_batch()};
 }
 
+// The step of the part shares ownership with the job's list of parts.
 Job part_job(const Job& job, std::size_t part) {
   Job result = job;
   if (!job.parts) return result;
@@ -86,6 +92,7 @@ Job part_job(const Job& job, std::size_t part) {
 
 StageRanks::StageRanks(World& world, const Job& job, int number, const std::string& name,
                        const RankSpeeds& rank_speeds, const StepCosts& costs)
+    // The name tells ranks of a pipeline's stages and ranks of run_apart() apart.
     : stage(number),
       speeds(rank_speeds),
       network(world, job),
@@ -102,6 +109,7 @@ Communicator& StageRanks::communicator(const std::string& name, const RankGroups
                                        Axis axis) {
   Communicator*& known = communicators_[name];
   if (known == nullptr) {
+    // Groups that are all equal, or none, mean one group of all lanes.
     const bool together =
         std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
     known = &ranks.add_communicator(
@@ -124,9 +132,10 @@ TrainingContext::TrainingContext(const Job& part_job, World& job_world, StageRan
   if (job.mesh.tensor > 1) price_sums();
 }
 
+// One all-reduce for each tensor, or one for all with a copy into a flat tensor and back.
 void TrainingContext::price_sums() {
   const CommGroup group = axis_group(job, Axis::tensor);
-  scalar_ = network.collective(group, Collective::all_reduce, 4);
+  scalar_ = network.collective(group, Collective::all_reduce, 4);  // an fp32 number
   const double element = gradient_bytes(job.step->precision);
   const bool as_one = job.parallel.tensor.shared_exchanges;
   double bytes = 0;
@@ -148,6 +157,7 @@ void TrainingContext::price_sums() {
   flattening_ = job.costs->stream(2 * bytes, tensors);
 }
 
+// Issues an all-reduce over the tensor ranks, for which the compute stream waits.
 void TrainingContext::over_tensor_ranks(const PricedTransfer& transfer) {
   Communicator& communicator =
       stage.communicator("tensor parallel", axis_ranks(job.mesh, Axis::tensor), Axis::tensor);
@@ -165,6 +175,8 @@ void TrainingContext::reduce_scalar_over_tensor_ranks() {
   if (scalar_.seconds > 0) over_tensor_ranks(scalar_);
 }
 
+// Exchanges of one axis share a communicator; exchanges_ finds each one's price by its address in
+// the step.
 void TrainingContext::price_exchanges() {
   for (const Layer& layer : job.step->layers) {
     for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
@@ -203,6 +215,7 @@ void TrainingContext::copies(const QueuedWork& work, std::string_view name) {
   ranks.compute(Phase::copies, work, name);
 }
 
+// On a CPU the work runs in the compute stream, because one thread does everything.
 Event TrainingContext::run(StreamId stream, const QueuedWork& kernels, const Event& after) {
   if (one_thread(job)) {
     if (kernels.busy <= 0) return after;
@@ -223,20 +236,24 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
              .engine = executor,
              .observer = trained_job.simulation.observer}),
       speeds(trained_job, with_divisions(trained_job.mesh, axes)) {
+  // Interference on a stage is that of the whole step's mix of kernels.
   const StepCosts costs = step_costs(job);
   for (int stage = 0; stage < job.mesh.pipeline; ++stage) {
     stages.emplace_back(world, job, stage, name, speeds, costs);
   }
+  // Without a division into parts each stage holds the whole model: one stage, or ranks apart.
   if (!job.parts) {
     for (StageRanks& stage : stages) parts.emplace_back(job, world, stage, speeds);
     return;
   }
+  // The schedule says which stage holds each part of the model.
   const PipelineShape shape = pipeline_shape(job);
   for (std::size_t part = 0; part < job.parts->size(); ++part) {
     const PartPlace place = place_of(job.parallel.pipeline.schedule, shape, static_cast<int>(part));
     parts.emplace_back(part_job(job, part), world, stages[static_cast<std::size_t>(place.rank)],
                        speeds);
   }
+  // Token slices have the same parts on the same stages, with costs of their own.
   for (const PricedStep& slice : job.slices) {
     Job& sliced = sliced_jobs.emplace_back(job);
     static_cast<PricedStep&>(sliced) = slice;

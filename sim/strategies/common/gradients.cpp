@@ -1,4 +1,5 @@
-// Collects gradient tensors; tied parameters count once.
+// Collects the gradient tensors of a step. A tied parameter (a head that shares the embedding's
+// weight) appears in several layers under one name and counts once, for its first layer.
 #include "strategies/common/gradients.hpp"
 
 #include <set>

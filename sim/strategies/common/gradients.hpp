@@ -1,4 +1,5 @@
-// Gradient tensors of a model in the order of its definition. Used to form buckets and messages.
+// Gradient tensors of a model in the order of its definition. Strategies form buckets, units and
+// shards from them. Frozen parameters have no gradient and are left out.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct GradientTensor {
   bool expert = false;  // reduced over the ranks that hold the same experts
 };
 
-// Trainable parameters in definition order.
+// The gradients of all trainable parameters, in definition order. `element_bytes`: size of one
+// element of each.
 std::vector<GradientTensor> gradient_tensors(const TrainingStep& step, int element_bytes);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// Options that differ from their defaults and have no effect. Report them, because a what-if study
-// would take "no change" for a finding.
+// Options that differ from their defaults and have no effect in a job. Each strategy lists them in
+// idle_options(), and the program tells the user. Without this remark the user would take "no
+// change" for a finding.
 #pragma once
 
 #include <string>
@@ -11,12 +12,13 @@ namespace lockstep {
 struct IdleOption {
   std::string option;   // path below the strategy, or in the scenario
   std::string verdict;  // "has no effect: ..."
-  bool learnt = false;  // it affects learning, if the scenario trains
+  bool learnt = false;  // affects accuracy: not reported if the scenario has a `convergence:` part
 };
 
+// Collects idle options. In all functions `set` says that the option differs from its default.
 class IdleOptions {
  public:
-  // `set`: the option differs from its default.
+  // The option changes neither a figure nor learning. `reason` completes "has no effect: ...".
   void idle_if(const char* option, bool set, bool idle, const std::string& reason) {
     if (set && idle) list_.push_back({option, "has no effect: " + reason});
   }
@@ -25,7 +27,7 @@ class IdleOptions {
     if (!set || !learnt) return;
     list_.push_back({option, "has no effect on time: it only changes the learning", true});
   }
-  // The option moves some host time at most.
+  // The option changes some host time at most.
   void hardly_if(const char* option, bool set, const std::string& reason) {
     if (set) list_.push_back({option, "has next to no effect: " + reason});
   }

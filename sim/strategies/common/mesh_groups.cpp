@@ -1,4 +1,6 @@
-// Counts ranks by their place in the mesh.
+// Computes the groups of a mesh from degrees and strides. Ranks of a stage are numbered with tensor
+// fastest, then context, then data (parallel/mesh.hpp), so each group is a number of ranks a stride
+// apart. GPUs of a stage fill nodes one after the other.
 #include "strategies/common/mesh_groups.hpp"
 
 #include <algorithm>
@@ -7,6 +9,8 @@
 
 namespace lockstep {
 
+// on_node / stride fit on one node. The other ranks of the node belong to
+// concurrent groups, which share its NICs.
 CommGroup strided_group(const Job& job, int ranks, int stride, int axis) {
   const int node = job.machine.gpus_per_node;
   const int on_node = std::min(node, job.mesh.stage_gpus());
@@ -45,6 +49,8 @@ double exchange_seconds(const Job& job, const AxisExchange& exchange) {
       .seconds();
 }
 
+// Two neighboring stages fit on one node, or the message crosses nodes; all ranks of the stage on a
+// node send at the same time.
 CommGroup neighbour_group(const Job& job) {
   const int node = job.machine.gpus_per_node, stage = job.mesh.stage_gpus();
   CommGroup group;
@@ -57,6 +63,7 @@ CommGroup neighbour_group(const Job& job) {
   return group;
 }
 
+// Example: ranks 2, stride 2, eight ranks -> 0 1 0 1 2 3 2 3.
 RankGroups strided_ranks(const Mesh& mesh, int ranks, int stride) {
   RankGroups groups;
   for (int rank = 0; rank < mesh.stage_gpus(); ++rank) {

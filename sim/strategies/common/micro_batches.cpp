@@ -1,4 +1,6 @@
-// Compares marks between micro-batches, and repeats a stretch that has become steady.
+// Compares the stretches between marks at the ends of micro-batches, and repeats a stretch that has
+// become steady (RankGroup::mark and repeat). tests/strategies/micro_batches_test.cpp compares the
+// result with the simulation of every micro-batch.
 #include "strategies/common/micro_batches.hpp"
 
 #include <cmath>
@@ -7,13 +9,14 @@ namespace lockstep {
 
 namespace {
 
-constexpr int agreeing = agreeing_steps;  // and so many micro-batches
+constexpr int agreeing = agreeing_steps;  // number of micro-batches that must agree
 
+// Whether two values agree within `agreement`, relative to `scale`.
 bool close(double a, double b, double scale) {
   return std::abs(a - b) <= agreement * scale;
 }
 
-// A micro-batch between two marks.
+// A micro-batch between two marks, as differences of the clocks and sums.
 struct Stretch {
   const Mark& from;
   const Mark& to;
@@ -28,6 +31,7 @@ struct Stretch {
   double interference() const { return to.sums.interference - from.sums.interference; }
 };
 
+// Whether the host of every lane advances equally in `a` and `b`. `device`: gives the scale.
 bool same_host(const Stretch& a, const Stretch& b, const Stretch& device) {
   for (std::size_t lane = 0; lane < device.lanes(); ++lane) {
     if (!close(a.host(lane), b.host(lane), device.device(lane))) return false;
@@ -35,6 +39,7 @@ bool same_host(const Stretch& a, const Stretch& b, const Stretch& device) {
   return true;
 }
 
+// Whether two micro-batches are equal in the clocks of every lane and in every part of the step.
 bool alike(const Stretch& a, const Stretch& b) {
   for (std::size_t lane = 0; lane < b.lanes(); ++lane) {
     const double seconds = b.device(lane);
@@ -51,7 +56,8 @@ bool alike(const Stretch& a, const Stretch& b) {
   return close(a.interference(), b.interference(), all) && same_host(a, b, b);
 }
 
-// A host or loader that is slower than the device delays it only after its lead is used up.
+// Whether neither a host nor the loader is slower than the device. A slower one delays the device
+// only after its lead is used up, so equal micro-batches would not go on being equal.
 bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   for (std::size_t lane = 0; lane < stretch.lanes(); ++lane) {
     const double host = one_thread(job) ? stretch.device(lane) : stretch.host(lane);
@@ -61,8 +67,8 @@ bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   return true;
 }
 
-// If lanes share a collective or the loader, they must advance equally; otherwise the pattern never
-// repeats.
+// Whether all lanes advance equally. They must if they share a collective or the loader: otherwise
+// the pattern never repeats.
 bool lanes_keep_together(const Stretch& stretch, const Job& job) {
   if (stretch.from.collectives == stretch.to.collectives && job.data_loading_seconds <= 0) {
     return true;
@@ -81,7 +87,8 @@ MiddleMicroBatches::MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPi
       ranks_(ranks),
       input_(input),
       provenance_(provenance),
-      // The first, the agreeing ones, one ahead of them, at least one to count, the last.
+      // Enough micro-batches: the first, the agreeing ones, one that is issued ahead, at least one
+      // to count, and the last.
       possible_(job.accumulation > agreeing + 3 && job.simulation.observer == nullptr &&
                 alike_steps(job.stragglers)) {}
 
@@ -95,11 +102,12 @@ Program MiddleMicroBatches::ended(int micro) {
   marks_.push_back(ranks_.mark());
   tallies_.push_back(provenance_);
   if (micro == 0) co_return;
-  // Waits for the mark before, as run_steps() does for steps: work that is issued next is then not
-  // late.
+  // Waits until the compute stream has reached the previous mark, so that work is issued one
+  // micro-batch ahead of simulated time and never late (run_steps() does the same with steps).
   co_await ranks_.await_mark(marks_[static_cast<std::size_t>(micro) - 1]);
   const int rest = job_.accumulation - 2 - micro;
   if (rest <= 0 || !steady(micro)) co_return;
+  // Repeats the latest finished micro-batch, with its clocks, traffic and provenance.
   counted_ = rest;
   const auto last = static_cast<std::size_t>(micro) - 1;
   input_.move(ranks_.repeat(marks_[last - 1], marks_[last], rest));
@@ -107,7 +115,8 @@ Program MiddleMicroBatches::ended(int micro) {
   provenance_.add(tallies_[last - 1], -rest);
 }
 
-// Whether the latest that are worked out agree, and the next will.
+// The host's side is known of all micro-batches up to `micro`, the device's side up to the one
+// before.
 bool MiddleMicroBatches::steady(int micro) const {
   const int last = micro - 1;
   if (last < agreeing) return false;

@@ -1,4 +1,6 @@
-// Makes links by class, and prices transfers on them.
+// Makes links by class, and turns prices of the cost room into transfers of the engine. One link
+// may stand for all links of its class, because a collective loads them all alike; each transfer
+// states its own total over all links.
 #include "strategies/common/network.hpp"
 
 #include <algorithm>
@@ -12,6 +14,7 @@ namespace lockstep {
 
 namespace {
 
+// The program that applies a change of a link at the time at which it is spawned.
 Program slow_down(std::function<void()> change) {
   change();
   co_return;
@@ -44,16 +47,17 @@ double communicator_bytes(const Machine& machine, const CommGroup& group) {
 
 PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, double bytes) {
   CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
-  // All groups of the job do it. For links of a node's own GPUs the cost counts one of them; for
-  // resources that the GPUs of a node share it counts all concurrent ones.
+  // All groups of the job communicate at the same time, and total_bytes is to count all of their
+  // traffic. The cost counts one group on links of single GPUs, and all concurrent groups of a node
+  // on links that the GPUs of a node share.
   const int ranks = kind == Collective::send_recv ? 1 : std::max(1, group.ranks());
   const int groups = std::max(1, job_.mesh.stage_gpus() / ranks);
   for (LinkLoad& load : cost.links) {
     const bool shared = load.link != LinkClass::nvlink && load.link != LinkClass::pcie;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
   }
-  // A measured time proves a rate: links that are described as slower carry as much as they can
-  // meanwhile.
+  // If the measured time is shorter than the platform's link rates allow, the measurement is right:
+  // the link's load is cut to the bytes that the link can carry in this time.
   if (cost.provenance != Provenance::modelled) {
     for (LinkLoad& load : cost.links) {
       load.bytes =
@@ -70,7 +74,8 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
         cost.device_memory_bytes / (cost.transfer_seconds * job_.communication_scale);
   }
   if (cost.compute_speed > 0 && cost.speed_beside_compute > 0) {
-    // Measured. A collective that takes longer for the same bytes leaves more to compute.
+    // Measured speeds. An anchor's scale makes the collective longer for the same bytes, so it
+    // takes less from compute at each moment.
     constexpr double least = 0.05;
     result.spec.compute_speed =
         std::clamp(1 - (1 - cost.compute_speed) / job_.communication_scale, least, 1.0);
@@ -96,6 +101,8 @@ PricedTransfer JobNetwork::host_device_copy(double bytes) {
   return result;
 }
 
+// Adds the loads as uses of links, and tells the world on which links transfers of different groups
+// may meet. `group`: null for copies.
 PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
                                   const std::vector<LinkLoad>& loads, const CommGroup* group) {
   PricedTransfer result;
@@ -121,9 +128,8 @@ LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
   const auto known = links_.find({kind, place});
   if (known != links_.end()) return known->second;
   const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(kind)];
-  // One link may stand for all of its class. They are alike in the whole machine. The number of
-  // links that a collective uses depends on its group, so every use states its own total. One slow
-  // link makes all traffic over the links as slow.
+  // The rate at a time. A link that stands for all links of its class has the rate of the slowest
+  // one, because one slow link slows down a whole collective.
   const auto now = [this, kind, place, full](double time) {
     const LinkMoment moment{time, sending_};
     if (place == everywhere) return full * least_speed_left(job_, kind, moment);
@@ -131,6 +137,7 @@ LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
   };
   const LinkId id = world_.add_link(name, name, now(0), count);
   links_.emplace(std::pair(kind, place), id);
+  // Slow links and neighbors change the rate while the world runs.
   const auto change = [this, id, now] { world_.set_capacity(id, now(world_.now())); };
   const Stragglers& stragglers = job_.stragglers;
   for (const SlowLink& slow : stragglers.slow_links) {

@@ -1,6 +1,6 @@
-// The machine's links in the simulated world, and the demands of collectives and copies on them.
-// Strategies price every transfer by a JobNetwork. Turns the cost room's answers
-// (costs/collective.hpp) into transfers of the engine.
+// The machine's links in the simulated world, and the demands of collectives and copies on them. A
+// strategy prices every transfer by a JobNetwork before the world runs. JobNetwork turns the prices
+// of the cost room (costs/collective.hpp) into transfers of the engine (engine/transfer.hpp).
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace lockstep {
 // One priced collective or copy: the transfer for the engine, and the provenance of its price.
 struct PricedTransfer {
   TransferSpec spec;
-  double seconds = 0;  // alone
+  double seconds = 0;  // of the transfer alone, latency included
   Provenance provenance = Provenance::modelled;
 };
 
@@ -27,20 +27,24 @@ Collective collective_of(ExchangeKind kind);
 // CPUs and for one rank.
 double communicator_bytes(const Machine& machine, const CommGroup& group);
 
+// Keeps references to the world and the job, which must outlive it.
 class JobNetwork {
  public:
   JobNetwork(World& world, const Job& job)
       : world_(world), job_(job), sending_(job.stragglers.neighbours.size(), false) {}
 
-  // Call before World::run(): links are made at their first use. `bytes` as in collective_cost().
-  // Collectives of one CommGroup must go to one communicator: they never meet each other.
+  // Prices a collective of a group, while all such groups of the job communicate. `bytes` as in
+  // collective_cost().
+  // REQUIRES: World::run() has not begun, because links are made at their first use. Collectives of
+  // one CommGroup must go to one communicator: they never meet each other.
   PricedTransfer collective(const CommGroup& group, Collective kind, double bytes);
-  // A copy between one GPU and pinned memory of its host; all GPUs of the job copy at once on links
-  // of their own.
+  // Prices a copy of `bytes` between each GPU and pinned memory of its host; all GPUs of the job
+  // copy at once on links of their own.
+  // REQUIRES: as above.
   PricedTransfer host_device_copy(double bytes);
-  // `count` equal links of a node (uplinks: of a leaf switch), each of so many bytes/s. Slow links
-  // and neighbours reduce the rate by their share at this place. Returns the same link for the same
-  // place.
+  // `count` equal links of a place (the number of a node; for uplinks of a leaf switch), each with
+  // `bytes_per_second`. Slow links and neighbors reduce the rate by their share at this place.
+  // Returns the same link for the same class and place.
   LinkId link(LinkClass kind, int place, double bytes_per_second, int count = 1);
 
  private:
@@ -51,8 +55,8 @@ class JobNetwork {
   const Job& job_;
   static constexpr int everywhere = -1;  // the place of a link that stands for all of its class
   std::map<std::pair<LinkClass, int>, LinkId> links_;
-  std::map<LinkId, CommGroup> group_;  // that has collectives on a link; of several the first
-  std::vector<bool> sending_;          // by neighbour, of those that send in bursts
+  std::map<LinkId, CommGroup> group_;  // by link, the first group that has collectives on it
+  std::vector<bool> sending_;          // by neighbor: it sends a burst at present
 };
 
 }  // namespace lockstep

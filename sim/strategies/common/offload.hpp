@@ -1,5 +1,7 @@
-// The price and the memory of an offloaded optimizer. Used by strategies with an `offload` option.
-// All ranks of a node share its host's memory bandwidth, its NVMe drives and the capacity of both.
+// The price and the memory of an offloaded optimizer (ZeRO-Offload, ZeRO-Infinity, PatrickStar,
+// Megatron-LM; facts H109 to H122 of docs/facts-meshes.md). Used by strategies with an `offload`
+// option, ZeRO and FSDP. All ranks of a node share its host's memory bandwidth, its NVMe drives and
+// the capacity of both.
 #pragma once
 
 #include "costs/optimizer.hpp"
@@ -10,8 +12,9 @@
 
 namespace lockstep {
 
-// Bytes of a gradient on the host. The device casts it to fp32 before the copy (fact H109). In
-// chunks it replaces its parameter (fact H120).
+// Bytes of one gradient element on the host. The device casts gradients to fp32 before the copy
+// (fact H109). In chunks a gradient replaces its parameter, in the parameter's precision (fact
+// H120).
 double gradient_bytes_on_host(const OffloadOptions& offload, Precision precision);
 
 // Ranks of the job on its fullest host.
@@ -26,41 +29,43 @@ HostSpec reached_host(const Job& job);
 // known.
 double host_stream_seconds(double bytes, const HostSpec& host);
 
-// Seconds in which all ranks of a node read or write `bytes` each. Throws ConfigError if the
-// platform does not describe NVMe.
 enum class NvmeAccess { read, write };
+// Seconds in which all ranks of a node together read or write `bytes` each. Throws ConfigError if
+// the platform does not describe NVMe.
 double nvme_seconds(const Job& job, double bytes, NvmeAccess access);
 
-// The copy of so many bytes of gradients of a rank to its host.
+// The copy of `bytes` of gradients of each rank to its host.
 PricedTransfer gradients_to_host(double bytes, JobNetwork& network);
 
-// PyTorch's allocator of pinned memory rounds up to powers of two.
+// Bytes that `bytes` take in pinned memory: PyTorch's allocator rounds up to a power of two.
 double pinned_bytes(double bytes);
 // Elements of a chunk, and the bytes of `elements` in whole chunks (fact H120).
 inline constexpr double chunk_elements = 64e6;
 double chunk_bytes(double elements, double element_bytes);
 
-// The update of a rank's `share`; the host takes its fraction and the device the rest. Throws as
-// nvme_seconds().
+// The update of a rank's `share`: the host updates OffloadOptions::fraction and the device the
+// rest. Throws as nvme_seconds() does.
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network);
 
 // Whether the host's update is applied a step late; the device's part is never late.
 bool delays_update(const OffloadOptions& offload, const Job& job);
 
-// Adds options without effect if a rank updates `updated`.
+// Adds the offload options that have no effect in the job. `updated`: the parameters that one rank
+// updates.
 void add_idle_options(IdleOptions& idle, const OffloadOptions& offload, const TensorShare& updated,
                       const Job& job);
 
 // Bytes of master parameters on the device, for `elements` that the host updates.
 double kept_master_bytes(const Job& job, const OffloadOptions& offload, double elements);
 
-// Bytes on the fullest node for all its ranks, if the optimizer updates `elements` on each rank.
+// Offloaded bytes of all ranks on the fullest node.
 struct OffloadedMemory {
-  double host = 0;           // with `host_rounding`
-  double host_rounding = 0;  // the part by which pinned memory exceeds its tensors
+  double host = 0;           // includes `host_rounding`
+  double host_rounding = 0;  // bytes by which pinned memory exceeds the tensors in it
   double nvme = 0;
 };
+// The host updates `elements` parameters of each rank.
 OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements);
 
 // Sets the offloaded bytes and the node's capacity in `use`.

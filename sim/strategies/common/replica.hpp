@@ -1,5 +1,5 @@
-// A rank that holds the whole model: its compute, update and memory. Used by DDP, ZeRO, local SGD
-// and gossip.
+// A rank that holds all parameters of its part of the model: its compute, update and memory,
+// without communication. DDP, ZeRO, local SGD and gossip add their transfers to it.
 #pragma once
 
 #include <vector>
@@ -11,16 +11,17 @@
 namespace lockstep {
 
 struct Replica {
-  // Adds the accumulation of later micro-batches to the context's work.
+  // Counts the additions of later micro-batches in context.always.
   Replica(TrainingContext& context, std::vector<GradientTensor> gradients);
 
   std::vector<GradientTensor> tensors;
   double elements = 0;            // of all tensors
-  std::vector<LayerCost> adding;  // the job's layers when backward adds to gradients that are there
-  Passes alone, alone_adding;     // without hooks
-  UpdateWork update;
+  std::vector<LayerCost> adding;  // the layers of a micro-batch that adds to existing gradients
+  Passes alone, alone_adding;     // passes without hooks: of the first, and of later micro-batches
+  UpdateWork update;              // of all parameters
 };
 
+// Memory of such a rank without communication: the strategy adds its buffers.
 MemoryPlan replica_memory_plan(const Job& job);
 
 }  // namespace lockstep

@@ -1,4 +1,7 @@
-// Drives steps until they are steady, and sums their parts.
+// Drives the steps of all stages until they are steady, and sums their parts. Steps are steady when
+// three periods agree to 1e-9; the first step never counts, because DDP and FSDP do different work
+// in it. Means are taken over the steady state if there is one, else over all steps after the
+// first.
 #include "strategies/common/run_steps.hpp"
 
 #include <algorithm>
@@ -18,6 +21,7 @@ namespace lockstep {
 
 namespace {
 
+// Whether two steps are equal in length and in every part.
 bool agree(const StepRecord& a, const StepRecord& b) {
   const double tolerance = agreement * b.seconds;
   for (const auto part : step_parts) {
@@ -26,14 +30,14 @@ bool agree(const StepRecord& a, const StepRecord& b) {
   return std::abs(a.seconds - b.seconds) <= tolerance;
 }
 
-// Whether the data loader needs longer for a step than the device takes: after a long first step
-// the device lives on its lead for a while, step after equal step, and waits for it only later.
+// Whether the data loader needs longer for a step than the device takes. After a long first step
+// such a loader has a lead, so the device makes equal steps for a while and waits for input only
+// later.
 bool loader_falls_behind(const Job& job, double step) {
   return job.data_loading_seconds * job.accumulation > step * (1 + agreement);
 }
 
-// Whether the latest periods agree, which are whole ones. The first step never counts: it differs
-// by design.
+// Whether the last three periods agree step by step. Steps after the first must be whole periods.
 bool steady(const std::vector<StepRecord>& steps, std::size_t period) {
   if (steps.size() < 1 + agreeing_steps * period || (steps.size() - 1) % period != 0) return false;
   for (std::size_t i = steps.size() - (agreeing_steps - 1) * period; i < steps.size(); ++i) {
@@ -42,16 +46,16 @@ bool steady(const std::vector<StepRecord>& steps, std::size_t period) {
   return true;
 }
 
-// Seconds of a step, over the `period` steps from `first` on.
+// Mean seconds of the `period` steps from `first` on.
 double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::size_t period) {
   double sum = 0;
   for (std::size_t i = first; i < first + period; ++i) sum += steps[i].seconds;
   return sum / static_cast<double>(period);
 }
 
-// Whether stages, and their hosts, keep the pace of the latest period. After a long first step some
-// live on a lead for a while: devices on that of their host, stages on that of the stages beside
-// them.
+// Whether every stage and every host takes as long for the latest period as the mean of all stages.
+// After a long first step a host may have a lead on its device, or a stage on its neighbors. A host
+// that is slower than its device loses its lead (`lost`, in seconds), and equal steps would end.
 bool all_keep_pace(const TrainingWorld& training, double step, std::size_t period) {
   for (const StageRanks& stage : training.stages) {
     const std::vector<StepRecord>& steps = stage.ranks.steps();
@@ -68,6 +72,8 @@ bool all_keep_pace(const TrainingWorld& training, double step, std::size_t perio
   return true;
 }
 
+// Traffic of the mean step between two readings of the links, which are `steps` steps and `seconds`
+// apart.
 std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
                                   const std::vector<LinkTotals>& after, double steps,
                                   double seconds) {
@@ -83,7 +89,7 @@ std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
   return result;
 }
 
-// The times of every lane of all stages, over the steps from `from` on.
+// Mean times of every lane of all stages, over the steps from `from` on.
 std::vector<RankTimes> times_of_ranks(TrainingWorld& world, std::size_t from) {
   std::vector<RankTimes> all;
   for (StageRanks& stage : world.stages) {
@@ -107,12 +113,13 @@ std::vector<RankTimes> times_of_ranks(TrainingWorld& world, std::size_t from) {
   return all;
 }
 
-// The steps of all stages as one, each the mean of the stages: they have equally many ranks.
+// The steps of a job: each is the mean of the stages' steps of this number. All stages have equally
+// many ranks, so this is the mean of the ranks, too.
 class JobSteps {
  public:
   explicit JobSteps(TrainingWorld& world) : world_(world) {}
 
-  // With those that are new.
+  // All steps that every stage has finished so far.
   const std::vector<StepRecord>& all() {
     if (world_.stages.size() == 1) return world_.stages.front().ranks.steps();
     const double share = 1.0 / static_cast<double>(world_.stages.size());
@@ -136,11 +143,13 @@ class JobSteps {
   std::vector<StepRecord> steps_;
 };
 
-// One step of one stage after the other is issued. Until the step is worked out, where the stage
-// waits for others: else they would be asked for no more than the step before.
+// Issues the steps of one stage, one after the other.
 class StageDriver {
  public:
   StageDriver(TrainingWorld& world, std::size_t stage) : ranks_(world.stages[stage].ranks) {}
+
+  // Issues a step and returns when the engine has worked out this step (`to_its_end`) or only the
+  // step before it. `loads`: the job has a data loader that may be the bound.
 
   Program step(int step, Program one_step, bool to_its_end, bool loads) {
     co_await one_step;
@@ -158,7 +167,7 @@ class StageDriver {
   Event before_;  // end of the step before this one, on each lane's device
 };
 
-// Means of steps [from, to).
+// By stage, the mean parts of its steps [from, to).
 std::vector<StageRecord> records_of(TrainingWorld& training, std::size_t from, std::size_t to) {
   std::vector<StageRecord> records;
   for (StageRanks& stage : training.stages) {
@@ -171,13 +180,12 @@ std::vector<StageRecord> records_of(TrainingWorld& training, std::size_t from, s
   return records;
 }
 
-// Where the steady state begins, and the seconds of all steps after the first.
 struct TakenSteps {
-  std::size_t from = 1;
-  double later = 0;
+  std::size_t from = 1;  // first step that counts: of the steady state, else the second step
+  double later = 0;      // seconds of all steps after the first
 };
 
-// Takes times from the steps, by job, stage and rank.
+// Fills the times of the result: of the job, of stages and of ranks. `steps`: of the job.
 TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& steps,
                       bool extrapolated, std::size_t period, StrategyResult& result) {
   TakenSteps taken;
@@ -198,8 +206,9 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
   return taken;
 }
 
-// Stages that never drain: each continues by itself, as far as any stage has begun when steps
-// repeat.
+// run_steps() for schedules that never drain (PipeDream): each stage issues its steps by itself.
+// When steps repeat, every stage still goes on to the last step that any stage has begun, because
+// stages wait for each other's messages.
 void run_endless(TrainingWorld& training,
                  const std::function<Program(std::size_t stage, int step)>& one_step,
                  StrategyResult& result) {
@@ -208,9 +217,10 @@ void run_endless(TrainingWorld& training,
   const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
   const bool may_repeat = !training.speeds.random() && !changes(job.stragglers);
   JobSteps job_steps(training);
-  std::vector<std::vector<LinkTotals>> after;  // steps of the first stage
+  std::vector<std::vector<LinkTotals>> after;  // traffic after each step of the first stage
   bool extrapolated = false;
   int until = job.simulation.steps, begun = 0;
+  // The program of a stage. `until`: the last step to issue; it is lowered when steps repeat.
   const auto on_its_own = [&](std::size_t number) -> Program {
     StageRanks& stage = training.stages[number];
     StageDriver driver(training, number);
@@ -244,6 +254,7 @@ void run_endless(TrainingWorld& training,
 
 }  // namespace
 
+// The first rank of a lane gives the lane's number and place; further ranks are counted.
 std::vector<RankTimes> ascending(std::vector<RankTimes> lanes,
                                  const std::vector<int>& lane_of_rank) {
   std::vector<RankTimes> result;
@@ -299,6 +310,7 @@ MemoryUse memory_use(const StepMemory& memory, const Device& device) {
           memory.retries,   memory.at_peak,  device.memory_bytes};
 }
 
+// Names and layers are set for observers and for the layout of exchanges.
 StepCosts step_costs(const Job& job) {
   StepCosts result;
   double busy = 0;
@@ -329,7 +341,7 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
   return [device = job.machine.device, arithmetic = costs.arithmetic, streaming = costs.streaming](
              Phase phase, const Occupancy& taken) {
     const bool layers = phase == Phase::forward || phase == Phase::backward;
-    // Updates and copies only stream.
+    // Updates and copies are limited by memory bandwidth alone.
     return slowdown(device, layers ? arithmetic : 0, layers ? streaming : 1,
                     static_cast<int>(taken.channels), taken.hbm_bytes_per_second);
   };
@@ -337,7 +349,8 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
 
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
   if (job.simulation.engine != Engine::automatic) return job.simulation.engine;
-  // SimGrid needs some 20 us for each transfer, and more with many concurrent ones: about 20 ms.
+  // SimGrid needs some 20 us of real time for each transfer, so a run of this number takes about
+  // 20 ms; with many concurrent transfers each takes longer.
   constexpr double few = 1000;
   const double steps =
       1 + (steady ? std::min(job.simulation.steps, agreeing_steps) : job.simulation.steps);
@@ -365,20 +378,23 @@ void run_steps(TrainingWorld& training, int period,
   JobSteps job_steps(training);
   std::deque<StageDriver> drivers;
   for (std::size_t stage = 0; stage < stages; ++stage) drivers.emplace_back(training, stage);
+  // With several stages, each step is one program for each stage, and the driver waits for all.
   Bell ended(world.executor());
   std::size_t left = 0;  // stages whose step is not over
   const auto counted = [&](std::size_t stage, int step) -> Program {
     co_await drivers[stage].step(step, one_step(stage, step), true, loads);
     if (--left == 0) ended.ring();
   };
+  // Issues step after step, with each step's factors, until all are simulated or steps repeat.
   const auto driver = [&]() -> Program {
     for (int step = 0; step <= last; ++step) {
       for (StageRanks& stage : training.stages) {
         stage.ranks.set_factors(training.speeds.factors(step, stage.stage));
       }
       if (stages == 1) {
-        // One step behind: the host runs ahead of the device, but not for ever. Not behind where a
-        // long period ends, so that there are only whole ones.
+        // The driver issues a step when the step before the previous one has ended, so the host
+        // runs at most one step ahead of the device. At the end of a period of several steps it
+        // waits for the step itself, so that only whole periods are examined.
         const bool here = step == 0 || (period > 1 && step % period == 0);
         co_await drivers.front().step(step, one_step(0, step), here, loads);
       } else {
@@ -403,7 +419,8 @@ void run_steps(TrainingWorld& training, int period,
       }
       if (step == last && stages == 1) co_await training.stages.front().ranks.await_step(step);
     }
-    after_last = world.traffic();  // what still runs belongs to a step that does not come
+    // Transfers that still run belong to a step that is not simulated.
+    after_last = world.traffic();
   };
   world.spawn("driver", driver());
   world.run();
@@ -416,8 +433,8 @@ void run_steps(TrainingWorld& training, int period,
 
 namespace {
 
-// The rank's steps from `from` on, `times` times, as the mean step of all: it may make none in the
-// time.
+// Adds the times of one rank of `all` ranks, over its steps from `from` on, scaled to the mean step
+// of `step` seconds. A slow rank may make less than one step of its own in this time.
 void add_rank(const RankGroup& ranks, std::size_t from, double step, int rank, int all,
               StrategyResult& result) {
   RankTimes& times = result.ranks.emplace_back();
@@ -449,11 +466,12 @@ void run_apart(TrainingWorld& training,
   const Job& job = training.job;
   const std::size_t all = training.stages.size();
   const std::size_t wanted = all * (static_cast<std::size_t>(job.simulation.steps) + 1);
-  std::size_t done = 0;
-  std::vector<double> ends;  // of each `all` steps
-  std::vector<int> begun(all, 0), begun_first(all, 0);
+  std::size_t done = 0;      // steps of ranks
+  std::vector<double> ends;  // time at which each further `all` steps of ranks were done
+  std::vector<int> begun(all, 0), begun_first(all, 0);  // by rank: steps begun; at ends.front()
   std::vector<LinkTotals> after_first, after_last;
   const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
+  // Counts a step of a rank. Whenever `all` more steps are done, it notes the time and the traffic.
   const auto count = [&] {
     ++done;
     if (job.simulation.progress && done <= wanted) {
@@ -464,6 +482,8 @@ void run_apart(TrainingWorld& training,
     if (done == all) begun_first = begun;
     (done == all ? after_first : after_last) = world.traffic();
   };
+  // The program of a rank. The engine works steps out ahead of simulated time, so the rank sleeps
+  // until its step has ended before it counts.
   const auto live = [&](std::size_t rank) -> Program {
     RankGroup& ranks = training.stages[rank].ranks;
     StageDriver driver(training, rank);
@@ -481,6 +501,8 @@ void run_apart(TrainingWorld& training,
   for (std::size_t rank = 0; rank < all; ++rank) world.spawn("rank", live(rank));
   world.run();
 
+  // Figures cover the time from the first to the last entry of `ends`. A rank that makes no step in
+  // this time counts with its latest step.
   result.simulated_steps = static_cast<int>(ends.size());
   result.first_step_seconds = ends.front();
   for (std::size_t i = 1; i < ends.size(); ++i) {

@@ -1,4 +1,6 @@
-// Divides ranks into groups that fit nodes.
+// Divides ranks into groups that shard together, and groups across that hold the same shard (hybrid
+// sharding, fact 28). A group must be whole nodes or a part of one node, so that all groups have
+// the same links.
 #include "strategies/common/shard_groups.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@ namespace lockstep {
 
 ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   const int node = job.machine.gpus_per_node, copies = job.mesh.copies();
+  // Throws the error about `field`.
   const auto refuse = [&](const std::string& message) {
     Diagnostic diagnostic;
     diagnostic.field = field;
@@ -24,6 +27,7 @@ ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   groups.shard = strided_group(job, ranks, job.mesh.tensor);
   groups.replica = gradient_group(job);
   if (!groups.hybrid()) return groups;
+  // GPUs that a group covers: tensor ranks of the same data ranks lie in between.
   const int span = ranks * job.mesh.tensor;
   if (job.mesh.stage_gpus() > node && span % node != 0 && node % span != 0) {
     refuse(fmt::format("groups of {} do not fit nodes of {} GPUs", span, node));
@@ -43,6 +47,7 @@ Communicator& expert_shards_of(TrainingContext& context) {
   return context.stage.communicator("expert shards", expert_gradient_ranks(context.job.mesh));
 }
 
+// axes_of()[0] are the shard groups, axes_of()[1] the replica groups.
 Communicator& shards_of(TrainingContext& context, const ShardGroups& groups) {
   const Mesh& mesh = context.job.mesh;
   return context.stage.communicator(
@@ -54,6 +59,7 @@ Communicator& replicas_of(TrainingContext& context, const ShardGroups& groups) {
   return context.stage.communicator("replicas", axes_of(context.job.mesh, groups)[1]);
 }
 
+// Ranks of a shard group are `tensor` apart; ranks of a replica group are one shard group apart.
 std::vector<RankGroups> axes_of(const Mesh& mesh, const ShardGroups& groups) {
   if (!groups.hybrid()) return {};
   return {strided_ranks(mesh, groups.ranks, mesh.tensor),

@@ -1,5 +1,6 @@
-// Memory of the ranks of a job, one for each stage of its pipeline: its part of the model, and the
-// order of its work. Used to answer Strategy::stage_memory(). A strategy adds its own allocations.
+// Memory of the ranks of a job, one rank for each stage of its pipeline: the stage's part of the
+// model, and the order of its work. Strategies answer Strategy::stage_memory() with it and add
+// their own allocations. All bytes are of one GPU.
 #pragma once
 
 #include <functional>
@@ -13,27 +14,28 @@
 namespace lockstep {
 
 struct StageMemory {
-  Job job;                                  // whose step is what a rank of this stage holds
-  std::shared_ptr<const JoinedParts> rank;  // null = there is no pipeline
-  RankProgram program;                      // with messages, of a settled shape
-  PipelineHolding holding{};
-  int stashed_weights = 0;  // copies of the stage's parameters besides the newest
+  Job job;                                  // its step: the layers that a rank of this stage holds
+  std::shared_ptr<const JoinedParts> rank;  // the rank's parts of the model; null = no pipeline
+  RankProgram program;  // with messages; of a shape with fewer micro-batches (settled_shape())
+  PipelineHolding holding{};  // tensors that the pipeline's runtime keeps alive
+  int stashed_weights = 0;    // older copies of the stage's parameters (PipeDream)
 };
 
-// One for each stage.
+// The memory inputs of each stage; one entry without a pipeline.
 std::vector<StageMemory> stage_memories(const Job& job);
 
-// The memory of a rank that holds all parameters of its stage. Communicators of the mesh are added
-// to those of the plan.
+// The memory of a rank that holds all parameters of its stage. Buffers of the mesh's communicators
+// are added to the communicators in `plan`.
 StepMemory replica_memory(const StageMemory& stage, MemoryPlan plan, const MemoryQuery& query);
 
 // Buffers of the mesh's communicators, except the gradients'.
 double mesh_communicator_bytes(const Job& job);
 
-// Calls `memory` for each stage's rank.
+// The results of `memory` for a rank of each stage.
 std::vector<MemoryUse> memory_of_stages(const Job& job,
                                         const std::function<MemoryUse(const StageMemory&)>& memory);
-// The same if each rank holds all parameters of its stage.
+// The memory of a rank of each stage, if each rank holds all parameters of its stage. `plan` makes
+// the plan of a stage from the stage's job.
 std::vector<MemoryUse> replica_memory_of_stages(const Job& job, const MemoryQuery& query,
                                                 const std::function<MemoryPlan(const Job&)>& plan);
 

@@ -1,5 +1,6 @@
-// The messages between the stages of a pipeline, placed by the schedule. Used by the training loop
-// of jobs with a pipeline.
+// The messages between the stages of a pipeline: activations, gradients, and the few numbers that
+// all stages share. The schedule says where they stand in a stage's program (with_messages() of
+// parallel/schedule.hpp). The training loop plays them in jobs with a pipeline.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,17 @@
 
 namespace lockstep {
 
-// A channel between two stages and the prices of its messages: one per token slice, or one for all.
+// One direction between two stages: a channel and the prices of its messages, one per token slice,
+// or one for all.
 struct StageEdge {
   Channel* channel = nullptr;
   std::vector<PricedTransfer> transfers;
 };
 using StageEdges = std::map<std::pair<int, int>, StageEdge>;  // by sender and receiver
 
-// Activations go from each part of the model to the next, gradients go back. Each such edge has a
-// channel and an order of its own. Parts on one stage pass them on without a message.
+// The messages of one stage. Activations go from each part of the model to the next, gradients go
+// back. Each pair of parts has a channel for each direction, in which messages keep their order.
+// Two consecutive parts on one stage exchange no message.
 class StageTransfers {
  public:
   struct Edges {
@@ -31,20 +34,22 @@ class StageTransfers {
   };
   StageTransfers(TrainingWorld& world, StageRanks& stage, const Edges& edges);
 
-  // Executes a message of the stage's program (parallel/schedule.hpp: with_messages).
+  // Plays a message action of the stage's program: posts a receive, sends, or waits until a sent
+  // message has arrived.
   Program play(const Action& message);
-  // Returns when the action's input has arrived.
+  // Lets the compute stream wait for the message that the action needs, if there is one.
   Program arrived(const Action& action);
-  // Returns when all messages of this step have arrived.
+  // Lets the compute stream wait for all messages of this step.
   void end_step();
   // Sums the gradients of parameters on two stages, such as a head tied to its embedding
   // (Megatron-LM, finalize_model_grads: _allreduce_embedding_grads; fact H43).
   Program share_gradients();
-  // Returns when all stages have called it, and a number has gone to the last stage and back.
+  // Lets the compute stream wait until a number has gone from the first to the last stage and back.
+  // Every stage must call it.
   Program meet();
 
  private:
-  // The edge to the part before, or after.
+  // The edge on which the action's message comes or goes: from or to the part before or after.
   const StageEdge* edge_in(const Action& action, bool from_before) const;
   const StageEdge* edge_out(const Action& action, bool to_next) const;
   int part_of(const Action& action) const;
@@ -52,16 +57,16 @@ class StageTransfers {
   Event receive(const StageEdge& edge);
   Program wait(const Event& event);
 
-  // Messages under way: deed, chunk and micro-batch.
+  // Identifies a message under way: deed, chunk and micro-batch.
   using Key = std::tuple<Deed, int, int>;
   TrainingWorld& world_;
   StageRanks& stage_;
   const Edges& edges_;
   const PipelineShape shape_;
-  std::map<Key, Event> under_way_;
+  std::map<Key, Event> under_way_;  // arrivals
 };
 
-// The transfers of all stages of a job.
+// The transfers of all stages of a job. Owns the edges; the channels belong to the world.
 class JobTransfers {
  public:
   explicit JobTransfers(TrainingWorld& world);

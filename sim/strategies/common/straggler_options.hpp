@@ -1,4 +1,7 @@
-// Options of ranks that are slower than others. Parsers, schema and the strategies use them.
+// Options of ranks and links that are slower than others (`stragglers:` of a scenario). One
+// describe() per struct declares its fields for reader, schema and docs; stragglers.hpp draws
+// factors from them. docs/stragglers.md explains each. `where` members keep the place in the file
+// for error messages.
 #pragma once
 
 #include <array>
@@ -13,20 +16,24 @@
 
 namespace lockstep {
 
-// Distribution of a multiplicative slow-down, at least 1 on average near 1.
 enum class JitterKind { none, lognormal, exponential, pareto };
+
+// Laws of a factor on the device time of a rank in a step; 1 = nominal.
+// exp(sigma * N(0, 1)): the median is 1.
 struct Lognormal {
   double sigma = 0.02;
-};  // median 1
+};
+// 1 + Exp(mean): never faster than nominal.
 struct ShiftedExponential {
   double mean = 0.02;
-};  // 1 + Exp(mean)
+};
+// 1 + scale * (Pareto(alpha) - 1): never faster than nominal, with a heavy tail for small alpha.
 struct ParetoTail {
   double alpha = 3;
   double scale = 0.02;
-};  // 1 + scale * (Pareto(alpha) - 1)
-// Draws one of the values of a file, divided by their median. The reader of the scenario fills
-// `values` (read_values()).
+};
+// One of the values of a file, divided by their median. The reader of the scenario fills `values`
+// (read_values()).
 struct Empirical {
   std::string file;
   std::vector<double> values = {};
@@ -38,52 +45,55 @@ struct AlternativeNames<Jitter> {
   static constexpr std::array names{"lognormal", "exponential", "pareto", "empirical"};
 };
 
+// A rank that is always slower, or faster.
 struct SlowRank {
   int rank = 0;
   double factor = 1;  // device work takes this many times longer
   Location where = {};
 };
 
-// Other work takes part of a rank's device for a while.
+// Periods in which other work takes part of a rank's device. A period lasts `lasts` steps; on
+// average one begins every `every` steps of a rank.
 struct SlowPeriods {
-  int every = 1000, lasts = 20;  // steps
-  double factor = 2;
+  int every = 1000, lasts = 20;
+  double factor = 2;  // on device time in a period
 };
 
-// The input pipeline pauses for a while.
+// Single batches that come late, because the input pipeline pauses.
 struct LoaderHiccups {
-  int every = 100;  // micro-batches
-  double seconds = 0.5;
+  int every = 100;       // micro-batches of a rank from one late batch to the next, on average
+  double seconds = 0.5;  // delay of a late batch
 };
 
 // A cable or port that negotiated less than its line rate.
 struct SlowLink {
   LinkClass link = LinkClass::nic;
-  int node = 0;        // of an uplink: one of those below the leaf switch
-  double speed = 0.5;  // relative to the platform's rate
-  double from = 0;     // seconds of the simulation
+  int node = 0;        // the link's node; for an uplink any node below its leaf switch
+  double speed = 0.5;  // share of the platform's rate that is left
+  double from = 0;     // second of simulated time from which the link is slow
   Location where = {};
 };
 
 // Traffic of another job on links that the job uses, too. It does not adapt to the job's traffic.
 struct Neighbour {
   LinkClass link = LinkClass::nic;
-  std::vector<int> nodes;       // whose; of an uplink as in SlowLink; none = all
-  double share = 0.5;           // of the rate, each way, while it sends
-  std::optional<double> lasts;  // seconds of a burst; none = it always sends
+  std::vector<int> nodes;       // nodes of the links, as SlowLink::node; empty = all nodes
+  double share = 0.5;           // of the link's rate, each way, that it takes while it sends
+  std::optional<double> lasts;  // seconds of a burst; absent = it always sends
   std::optional<double> every;  // seconds from one burst to the next, on average
   Location where = {};
 };
 
 // Nodes, or ranks, with another GPU than the platform's.
 struct OtherDevice {
-  std::string device;
+  std::string device;             // name or path of a device file
   std::vector<int> nodes, ranks;  // one of the two lists is given
   Location where = {};
 };
 
+// All stragglers of a scenario. Factors of several kinds multiply.
 struct Stragglers {
-  std::optional<Jitter> per_step;  // drawn per rank and step
+  std::optional<Jitter> per_step;  // drawn for each rank and step; absent = none
   std::optional<SlowPeriods> slow_periods;
   std::optional<LoaderHiccups> loader_hiccups;
   std::vector<SlowLink> slow_links;
@@ -92,7 +102,7 @@ struct Stragglers {
   // Fixed speed differences: the ranks' factors are the quantiles of normal(1, sigma), dealt to the
   // ranks at random. Absent = `usual_spread` on accelerators, none on CPUs.
   std::optional<double> per_rank_sigma;
-  std::vector<SlowRank> slow_ranks;  // fixed, on top
+  std::vector<SlowRank> slow_ranks;  // fixed factors in addition
 };
 
 template <class Visitor>

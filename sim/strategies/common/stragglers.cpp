@@ -1,4 +1,6 @@
-// Keyed draws of slow-downs, bursts and hiccups, and the lanes that follow from them.
+// Draws slow-downs, bursts and hiccups from keyed random numbers, and finds the lanes that they
+// need. Each draw has a key (seed, rank, step, kind of event), so that it does not depend on the
+// order of events (core/random.hpp).
 #include "strategies/common/stragglers.hpp"
 
 #include <algorithm>
@@ -22,26 +24,31 @@ constexpr std::uint32_t slow_period_begin_event = 3;
 constexpr std::uint32_t hiccup_event = 4;
 constexpr std::uint32_t burst_event = 5;
 
-// However much neighbours take together, a link still moves.
+// Share of a link's rate that neighbors leave at least, however many they are.
 constexpr double least_left = 1e-3;
 
-// No rank is faster than this times nominal under any law.
+// Smallest factor on a rank's device time under any law.
 constexpr double fastest = 0.05;
 
 DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {
   return {seed, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step), event};
 }
 
-// Time is cut into stretches as long as a period; in each of them at most one begins, somewhere.
-// That takes two draws for any step, however long periods are.
+// Steps are cut into stretches of `lasts` steps. In each stretch at most one period begins, with
+// the chance lasts / every, at a drawn step; it may reach into the next stretch. So a step needs
+// the draws of two stretches, however long periods are.
+//   stretch   |      0      |      1      |      2      |
+//   period           |xxxxxxxxxxxxx|
 bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, int step) {
   const int stretch = step / periods.lasts, place = step % periods.lasts;
   const double chance = static_cast<double>(periods.lasts) / periods.every;
+  // Whether the drawn begin of a stretch's period lies before its step `limit`.
   const auto begins_before = [&](int stretch_number, int limit) {
     if (stretch_number < 0) return false;
     const double where = uniform_draw(key_of(seed, rank, stretch_number, slow_period_begin_event));
     return where * periods.lasts < limit;
   };
+  // Whether a period begins in the stretch.
   const auto has_one = [&](int stretch_number) {
     return stretch_number >= 0 &&
            uniform_draw(key_of(seed, rank, stretch_number, slow_period_event)) < chance;
@@ -50,11 +57,12 @@ bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, in
          (has_one(stretch - 1) && !begins_before(stretch - 1, place + 1));
 }
 
+// Whether the neighbor pauses between bursts. Bursts without pauses count as constant traffic.
 bool in_bursts(const Neighbour& neighbour) {
   return neighbour.lasts && neighbour.every && *neighbour.lasts < *neighbour.every;
 }
 
-// An uplink's place is the number of its leaf switch.
+// Place of a node's link of this class: the node, or for an uplink its leaf switch.
 int place_of(const FabricSpec& fabric, LinkClass link, int node) {
   return link == LinkClass::uplink ? node / std::max(1, fabric.nodes_per_leaf) : node;
 }
@@ -89,13 +97,16 @@ double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank
   return factor;
 }
 
+// A micro-batch is late with the chance 1 / every.
 double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int batch) {
   const bool late = uniform_draw(key_of(seed, rank, batch, hiccup_event)) * hiccups.every < 1;
   return late ? hiccups.seconds : 0;
 }
 
+// The slowest of the slow links at this place, less the shares of all neighbors that send.
 double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkClass link, int place,
                   const LinkMoment& moment) {
+  // Whether the node's link of this class is at this place.
   const auto here = [&](int node) { return place_of(fabric, link, node) == place; };
   double speed = 1;
   for (const SlowLink& slow : stragglers.slow_links) {
@@ -135,6 +146,7 @@ std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour) {
   return Bursts{*spec.lasts, *spec.every, job.simulation.seed, static_cast<int>(neighbour)};
 }
 
+// Pause, burst, pause, burst, and so on, from time 0.
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change) {
   double time = 0;
   for (int burst = 0;; ++burst) {
@@ -187,9 +199,9 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
   for (const SlowRank& slow : stragglers.slow_ranks) {
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
+  // A column is the same rank of every stage. All stages have the same lanes, so a column's kind
+  // has the factor and device of its rank in each stage.
   const auto columns = static_cast<std::size_t>(job.mesh.stage_gpus());
-  // Factor and device of a rank; for a column, the same rank of every stage, one pair for each
-  // stage.
   using Kind = std::vector<std::pair<double, int>>;
   std::map<Kind, int> number_of_kind;
   std::vector<Kind> kinds(columns);
@@ -197,6 +209,8 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     kinds[rank % columns].emplace_back(fixed[rank],
                                        job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
   }
+  // Kinds are numbered in their order, so that classes and lanes do not depend on the order of
+  // ranks.
   for (const Kind& kind : kinds) number_of_kind.try_emplace(kind);
   int count = 0;
   for (auto& [kind, number] : number_of_kind) number = count++;
@@ -226,8 +240,8 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
 std::vector<double> RankSpeeds::factors(int step, int stage) const {
   std::vector<double> result = of(stage).fixed;
   if (!random()) return result;
-  const int first = stage * static_cast<int>(result.size());  // lanes are ranks
-  // By far the most usual, and many at a time.
+  const int first = stage * static_cast<int>(result.size());  // each lane is one rank
+  // Lognormal jitter is by far the most frequent law; its draws are made many at a time.
   const auto* lognormal = drawn_.per_step ? std::get_if<Lognormal>(&*drawn_.per_step) : nullptr;
   if (lognormal && !drawn_.slow_periods) {
     std::vector<double> drawn(result.size());

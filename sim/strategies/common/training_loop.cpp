@@ -1,4 +1,7 @@
-// Numbers in brackets: facts of docs/strategies.md.
+// The program of a stage's host: one optimizer step after the other, with the hooks of a strategy.
+// Without a pipeline, micro-batches run one after the other; with a pipeline, the stage plays its
+// program of the schedule (parallel/schedule.hpp). The step is that of PyTorch's training loops and
+// of Megatron-LM's train_step(). Numbers in brackets are facts of docs/facts.md.
 #include "strategies/common/training_loop.hpp"
 
 #include <algorithm>
@@ -12,17 +15,18 @@ namespace lockstep {
 
 namespace {
 
-// A part of the model on a stage.
+// A part of the model on a stage: its context, its hooks, and exchanges under way.
 struct Part {
   TrainingContext* context;
   std::unique_ptr<TrainingHooks> hooks;
   int number = 0;  // in the order of the model
   std::unique_ptr<FoldedPasses> folded;
-  std::vector<Event> exchanges_under_way;  // by PassItem::unit
-  // Where token slices are computed by themselves: the work of each, around which the part's hooks
-  // are called.
+  std::vector<Event> exchanges_under_way;  // by slot (PassItem::unit)
+  // With token slices: the layers and exchanges of each slice. The hooks of the whole part are
+  // called around them.
   std::vector<Part> slices;
 
+  // The layers of micro-batch `micro`, which with token slices counts slices.
   Part& work_of(int micro) {
     if (slices.empty()) return *this;
     const auto place = static_cast<std::size_t>(micro);
@@ -30,22 +34,25 @@ struct Part {
   }
 };
 
-// Seconds of one controller for one computation of a stage.
+// Seconds that a single controller needs to dispatch one computation of a stage (costs/host.hpp).
 double dispatch_seconds(const Job& job) {
   return job.controller.seconds(nodes_of(job.mesh.stage_gpus(), job.machine));
 }
 
-// A controller dispatches the stage's next computation when the one before has ended.
+// With `dispatch: in-turn` a controller dispatches the stage's next computation when the previous
+// one has ended, and the compute stream waits for it.
 void dispatch_in_turn(const Job& job, RankGroup& ranks, StreamId controller) {
   if (job.controller.dispatch != Dispatch::in_turn) return;
   ranks.wait(ranks.enqueue(controller, dispatch_seconds(job), ranks.record(), true, "dispatch"));
 }
 
+// Number of actions that are no messages.
 std::int64_t computations_of(const RankProgram& program) {
   return std::count_if(program.begin(), program.end(),
                        [](const Action& action) { return !is_message(action.deed); });
 }
 
+// Whether the action's micro-batch (or token slice) is the first or last of its step, for hooks.
 // Backward takes the slices of a micro-batch from the last to the first.
 MicroBatch batch_of(const Job& job, const Action& action, int step) {
   const int slices = job.slices_of_micro_batch();
@@ -55,7 +62,7 @@ MicroBatch batch_of(const Job& job, const Action& action, int step) {
   return {step, place == 0, place + 1 == job.passes()};
 }
 
-// The program of one stage.
+// The host of one stage.
 class TrainingLoop {
  public:
   TrainingLoop(TrainingWorld& world, StageRanks& stage, EndlessProgram program,
@@ -75,6 +82,7 @@ class TrainingLoop {
         controller_(ranks_.add_stream("controller", WaitCause::host_bound)),
         folds_(job_.simulation.observer == nullptr && !one_thread(job_) &&
                job_.device_of_rank.empty()) {
+    // Provenance of the work that every step has.
     for (Part& part : parts_) {
       TrainingContext& context = *part.context;
       for (int slice = 0; slice < job_.slices_of_micro_batch(); ++slice) {
@@ -90,10 +98,12 @@ class TrainingLoop {
     }
   }
 
+  // One optimizer step: micro-batches, sums over tensor ranks and tied stages, update.
   Program step(int step) {
     for (Part& part : parts_) part.context->provenance.add(part.context->always);
     if (job_.controller.dispatch == Dispatch::ahead) {
-      // The controller goes on by itself, with the computations of all stages.
+      // The controller dispatches the computations of all stages ahead of the devices, on a stream
+      // of its own. The step begins when this step's computations are dispatched.
       const double computations =
           job_.parts ? static_cast<double>(job_.mesh.pipeline * computations_of(program_.step)) : 1;
       ranks_.wait(ranks_.enqueue(controller_, computations * dispatch_seconds(job_), {}, false,
@@ -125,6 +135,7 @@ class TrainingLoop {
   std::vector<Part>& parts() { return parts_; }
 
  private:
+  // The micro-batches of a step without a pipeline. Repeating ones are skipped (micro_batches.hpp).
   Program one_after_the_other(int step) {
     Part& part = parts_.front();
     played_ = 0;
@@ -144,14 +155,15 @@ class TrainingLoop {
     }
   }
 
-  // The stage's program with its messages. Actions side by side begin when the inputs of both are
-  // there.
+  // The stage's program of the schedule, with its messages. A schedule that never drains has an
+  // opening before its first step.
   Program pipelined(int step) {
     played_ = job_.accumulation;
     if (step == 0) co_await play(program_.opening, step);
     co_await play(program_.step, step);
-    // Reductions are waited for when all that other stages need has left (Megatron-LM,
-    // forward_backward_pipelining: finalize_model_grads comes last).
+    // Reductions of the last micro-batch are waited for after the whole program, when all messages
+    // to other stages have left (Megatron-LM, forward_backward_pipelining: finalize_model_grads
+    // comes last).
     for (Part& part : parts_) {
       part.hooks->begin_backward({step, job_.passes() == 1, true});
       co_await part.hooks->end_backward();
@@ -159,6 +171,8 @@ class TrainingLoop {
     if (drains(job_.parallel.pipeline.schedule)) transfers_.end_step();
   }
 
+  // Plays actions in order. Two actions side by side (Action::with_next) begin when the inputs of
+  // both are there.
   Program play(const RankProgram& program, int step) {
     for (std::size_t i = 0; i < program.size(); ++i) {
       const Action& action = program[i];
@@ -173,6 +187,8 @@ class TrainingLoop {
     }
   }
 
+  // Forward or backward of one chunk for one micro-batch. The first part of the model needs no
+  // gradient of its input, so all of its backward is in backward_weight.
   Program act(const Action& action, int step) {
     Part& part = parts_[static_cast<std::size_t>(action.chunk)];
     Part& work = part.work_of(action.micro);
@@ -191,7 +207,7 @@ class TrainingLoop {
         if (!batch.last) co_await part.hooks->end_backward();
         break;
       case Deed::backward_input:
-        if (part.number == 0) break;  // nobody needs the gradient of the step's input
+        if (part.number == 0) break;
         part.hooks->begin_backward(batch);
         co_await play(part, part, part.hooks->passes(batch).backward_input, Phase::backward, batch);
         break;
@@ -208,8 +224,8 @@ class TrainingLoop {
     }
   }
 
-  // `work`: the part, or one of its token slices. Exchanges one by one, or the exchanges of a run
-  // together.
+  // Plays a pass. `work`: the part, or one of its token slices. In a micro-batch that sends nothing
+  // else, runs of exchanges are played together (folded_passes.hpp).
   Program play(Part& part, Part& work, const std::vector<PassItem>& pass, Phase phase,
                const MicroBatch& batch) {
     TrainingHooks& hooks = *part.hooks;
@@ -225,6 +241,7 @@ class TrainingLoop {
     }
   }
 
+  // Plays items of a pass one by one.
   Program play(TrainingHooks& hooks, Part& part, std::span<const PassItem> pass, Phase phase) {
     for (const PassItem& item : pass) {
       switch (item.hook) {
@@ -254,20 +271,22 @@ class TrainingLoop {
     }
   }
 
+  // The slot of the item's exchange.
   static Event& under_way(Part& part, const PassItem& item) {
     const auto slot = static_cast<std::size_t>(item.unit);
     if (slot >= part.exchanges_under_way.size()) part.exchanges_under_way.resize(slot + 1);
     return part.exchanges_under_way[slot];
   }
 
-  // Reduces a number over all ranks of the job: over ranks that share parts of a stage, then over
-  // all stages. Stages that never drain have scales of their own.
+  // Reduces a number over all ranks of the job: over the ranks that share a stage's state, then
+  // over all stages. Stages of a schedule that never drains update apart, each by its own norm.
   Program reduce_scalar() {
     for (Part& part : parts_) part.hooks->reduce_scalar();
     parts_.front().context->reduce_scalar_over_tensor_ranks();
     if (drains(job_.parallel.pipeline.schedule)) co_await transfers_.meet();
   }
 
+  // Clipping, loss scaling and the optimizer, all in the compute stream.
   Program update_on_device() {
     if (parts_.front().hooks->update().clips) {
       for (Part& part : parts_) {
@@ -279,8 +298,9 @@ class TrainingLoop {
       }
     }
     if (optimizer_synchronises(job_.step->precision)) {
-      co_await reduce_scalar();  // found_inf
-      // GradScaler reads found_inf before it lets the optimizer step [22].
+      // The ranks agree on found_inf, and the host reads it before GradScaler lets the optimizer
+      // step [22].
+      co_await reduce_scalar();
       co_await ranks_.host_wait(ranks_.record());
     }
     for (Part& part : parts_) {
@@ -288,18 +308,19 @@ class TrainingLoop {
     }
   }
 
-  // The gradients are on the host by now.
+  // Update of an offloaded optimizer. The strategy's hooks have copied the gradients to the host.
   Program update_on_host() {
     if (parts_.front().hooks->update().clips) {
       co_await reduce_scalar();
-      co_await ranks_.host_wait(ranks_.record());  // the norm goes back to the host
+      co_await ranks_.host_wait(ranks_.record());  // the host needs the norm for clipping
     }
     for (Part& part : parts_) {
       const QueuedWork& on_device = part.hooks->update().optimizer;
       if (on_device.busy > 0) ranks_.compute(Phase::optimizer, on_device, "Optimizer.step");
     }
     ranks_.wait(ranks_.host_position());
-    // A delayed update is the update of the step before; it yields the parameters of the next step.
+    // With delayed_update the host computes this step's update beside the next step. So the step
+    // first waits for the previous step's update, which yields the parameters of the next step.
     const bool delayed = parts_.front().hooks->update().host.delayed;
     if (delayed) co_await await_host_update();
     const Event gradients = delayed ? ranks_.record() : Event{};
@@ -307,6 +328,8 @@ class TrainingLoop {
     if (!delayed) co_await await_host_update();
   }
 
+  // Issues the chunks of a part's update on four streams: NVMe read, cores, NVMe write, copy to the
+  // device. Each stream handles one chunk at a time, so chunks overlap as in a pipeline.
   void issue_on_host(TrainingContext& context, const HostUpdate& update, const Event& gradients) {
     for (int chunk = 0; chunk < update.chunks; ++chunk) {
       Event ready = gradients;
@@ -325,7 +348,7 @@ class TrainingLoop {
     }
   }
 
-  // Nothing that follows on the device or the host begins before.
+  // Device and host wait until the latest issued update is complete.
   Program await_host_update() {
     for (const Event& part : {host_updated_, host_written_, host_copied_}) {
       ranks_.wait(part);
@@ -335,18 +358,18 @@ class TrainingLoop {
 
   const Job& job_;
   RankGroup& ranks_;
-  const EndlessProgram program_;  // its opening is empty where stages drain
+  const EndlessProgram program_;  // the opening is empty if the schedule drains
   std::vector<Part> parts_;       // by chunk
   StageTransfers& transfers_;
   InputPipeline input_;
   MiddleMicroBatches middle_;
   int played_ = 0;
   const StreamId host_optimizer_, nvme_read_, nvme_write_, to_device_, controller_;
-  Event host_updated_, host_written_, host_copied_;  // of the latest update
-  const bool folds_;                                 // runs of exchanges are played together
+  Event host_updated_, host_written_, host_copied_;  // ends of the latest update on its streams
+  const bool folds_;                                 // runs of exchanges may be played together
 };
 
-// The first and the last layer of a part, without its boundaries.
+// "FIRST .. LAST": the first and the last layer of a part, without its boundaries.
 std::string layers_text(const std::vector<Layer>& layers) {
   const auto first = std::find_if(layers.begin(), layers.end(),
                                   [](const Layer& layer) { return layer.kind != "receive"; });
@@ -357,7 +380,7 @@ std::string layers_text(const std::vector<Layer>& layers) {
 
 using OneStep = std::function<Program(std::size_t stage, int step)>;
 
-// By stage; empty without a pipeline.
+// The program of each stage, by stage; empty programs without a pipeline.
 std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
   if (!job.parts) return std::vector<EndlessProgram>(stages);
   const PipelineSchedule schedule = job.parallel.pipeline.schedule;
@@ -373,8 +396,9 @@ std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
   return programs;
 }
 
-// `run` lets the stages carry out one step after the other, and fills the result's times and
-// traffic.
+// Makes the loops of all stages and simulates the job. `run` (run_steps() or run_apart()) lets the
+// stages carry out one step after the other, and fills the result's times and traffic; this
+// function adds provenance, layers of stages and samples.
 StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int period,
                         const std::function<void(const OneStep&, StrategyResult&)>& run) {
   const Job& job = world.job;
@@ -403,6 +427,7 @@ StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int p
     loops.emplace_back(world, stage, programs[rank], std::move(parts), transfers.of(stage.stage));
   }
   StrategyResult result;
+  // Provenance is that of the latest period.
   const OneStep one_step = [&](std::size_t stage, int step) {
     if (step == 0 || (step - 1) % period == 0) {
       for (Part& part : loops[stage].parts()) part.context->provenance = {};
@@ -433,6 +458,7 @@ StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int peri
   });
 }
 
+// Each rank becomes a stage of one rank, without messages between stages.
 StrategyResult train_apart(const Job& job, const std::string& name,
                            const std::function<Apart(TrainingWorld&)>& make) {
   Job stages = job;

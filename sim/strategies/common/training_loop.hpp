@@ -1,6 +1,12 @@
-// The training step that every synchronous strategy shares: input, micro-batches, forward,
-// backward, clipping, loss scaling, update, report. A strategy is a set of hooks on it, as
-// torchtitan's parallelisms are on its train_step().
+// The training step that all strategies except parameter servers share: input, micro-batches,
+// forward, backward, clipping, loss scaling, update, report. A strategy is a set of hooks on it
+// (TrainingHooks), as torchtitan's parallelisms are on its train_step(). To simulate a strategy,
+// make a TrainingWorld and call train() with a function that makes the hooks.
+//
+// One micro-batch with two units (U0 = layers 0 and 1, U1 = layers 2 and 3), without a pipeline:
+//   begin_forward  pre(U0) |0|1| post(U0) pre(U1) |2|3| post(U1)
+//   begin_backward pre(U1) |3|2| post(U1) pre(U0) |1|0| post(U0)  end_backward
+// The calls in a line are pre_forward and post_forward, and pre_backward and post_backward.
 #pragma once
 
 #include <functional>
@@ -14,8 +20,8 @@
 
 namespace lockstep {
 
-// The actions of one rank's host in one pass over the model: layers, hooks around them, and the
-// exchanges of the mesh.
+// The kinds of actions of a rank's host in one pass over the model: layers, hooks around them, and
+// the exchanges of the mesh (tensor, context and expert parallelism).
 enum class Hook {
   layers,
   pre_forward,
@@ -25,45 +31,60 @@ enum class Hook {
   start_exchange,
   await_exchange
 };
+// One action. Layers between two other items are one item.
 struct PassItem {
   Hook hook = Hook::layers;
-  int unit = -1;                           // of a hook; of an exchange: which of those under way
-  NamedWork work{};                        // of layers: all between two hooks
-  const AxisExchange* exchange = nullptr;  // that starts, or that is waited for
+  int unit = -1;                           // a hook: its unit; an exchange: its slot (Passes)
+  NamedWork work{};                        // layers: their work together
+  const AxisExchange* exchange = nullptr;  // the exchange that starts or is waited for
 };
+// The passes of a micro-batch over a part of the model.
 struct Passes {
   std::vector<PassItem> forward, backward;
-  // Backward in two parts: the gradients of inputs, and then those of weights. Only if the
-  // pipeline's schedule distinguishes them.
+  // Backward in two parts: the gradients of inputs, and then the gradients of weights. Empty unless
+  // the pipeline's schedule has both as actions.
   std::vector<PassItem> backward_input, backward_weight;
-  int exchanges = 0;  // under way at the same time, at most
+  int exchanges = 0;  // number of slots: exchanges under way at the same time, at most
 };
 
-// Layers with common hooks; -1 = no such hooks. If several units begin at a layer, the first of the
-// list is the outermost module.
+// Consecutive layers with common hooks. -1 = the unit lacks these hooks. If several units begin at
+// a layer, the first of the list is the outermost module.
 struct HookedUnit {
-  int first = -1,
-      last = -1;          // its module runs these layers: pre_forward, post_forward, pre_backward
-  int completed_by = -1;  // this layer's backward completes its gradients: post_backward
+  // Layers of the unit's module: pre_forward comes before the forward of layer `first`,
+  // post_forward after the forward of layer `last`, pre_backward before the backward of layer
+  // `last`.
+  int first = -1, last = -1;
+  // post_backward comes after the backward of this layer, which completes the unit's gradients.
+  int completed_by = -1;
 };
-// For each layer, the units whose hooks are called around it, in order.
+// By layer, the units whose hooks are called before or after it, in order.
 struct HookPlaces {
   std::vector<std::vector<int>> before_forward, after_forward, before_backward, after_backward;
 };
+// The places of the units' hooks in a model of `layers` layers.
 HookPlaces hook_places(const std::vector<HookedUnit>& units, std::size_t layers);
+// The passes over `layers` with these hooks. `splits_backward`: also backward in two parts. The
+// passes refer to exchanges in the step of `layers`, which must outlive them.
 Passes lay_out(const std::vector<LayerCost>& layers, const HookPlaces& hooks,
                bool splits_backward = false);
 
+// A micro-batch as hooks see it.
 struct MicroBatch {
-  int step = 0;
+  int step = 0;                    // optimizer step, from 0
   bool first = true, last = true;  // of its step
 };
 
-// All hooks are optional. Hooks that return a Program may block the host.
+// The actions of a strategy around the layers of one part of the model. Hooks issue work through
+// the TrainingContext for which they were made, in the order of the host thread. Hooks with an
+// empty default are optional. A hook that returns a Program may block the host. Parameters of type
+// int are units, except in after_update().
 class TrainingHooks {
  public:
   virtual ~TrainingHooks() = default;
+  // The update at the end of each step. The reference must be valid as long as the hooks live.
   virtual const UpdateWork& update() const = 0;
+  // The passes of this micro-batch. The reference must be valid as long as the hooks live, and the
+  // passes must not change.
   virtual const Passes& passes(const MicroBatch& batch) const = 0;
   // Whether only the exchanges of the layers are sent during the micro-batch.
   virtual bool is_quiet(const MicroBatch&) const { return false; }
@@ -76,26 +97,33 @@ class TrainingHooks {
   virtual void begin_backward(const MicroBatch&) {}
   virtual Program pre_backward(int) { co_return; }
   virtual Program post_backward(int) { co_return; }
+  // The micro-batch's backward has been issued. Reductions that the update needs are waited for
+  // here.
   virtual Program end_backward() { co_return; }
-  // All micro-batches of the step are over.
+  // All micro-batches of the step have been issued; the update comes next.
   virtual Program end_micro_batches() { co_return; }
-  // The compute stream waits for one number of all ranks that hold a part of the model: the norm of
-  // the gradients, or whether one of them is infinite.
+  // Issues the reduction of one number over all ranks that hold a share of this part's state, and
+  // lets the compute stream wait for it. The number is the norm of the gradients, or a flag that
+  // says whether any gradient is infinite.
   virtual void reduce_scalar() {}
+  // The update of this optimizer step has been issued; steps count from 0.
   virtual Program after_update(int) { co_return; }
 };
 
 // Makes the hooks of one part of the model; a stage may have several parts.
 using MakeHooks = std::function<std::unique_ptr<TrainingHooks>(TrainingContext&)>;
 
-// `period`: number of steps after which the program repeats.
+// Simulates the job of the world. `period`: number of steps after which the program repeats.
 StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period = 1);
 
-// Ranks that hold a whole model each and are not synchronous.
+// A strategy whose ranks each hold a whole model and keep no common step.
 struct Apart {
   MakeHooks make_hooks;
-  std::function<Program(int rank, int step)> after_step;  // awaited before its next one
+  // Awaited at the end of a rank's step, before the rank begins its next one.
+  std::function<Program(int rank, int step)> after_step;
 };
+// Simulates ranks that keep no common step. Each rank is a stage of the world that `make` gets, and
+// run_apart() counts the steps. `name`: of the rank group, for an observer.
 StrategyResult train_apart(const Job& job, const std::string& name,
                            const std::function<Apart(TrainingWorld&)>& make);
 

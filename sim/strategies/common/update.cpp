@@ -1,4 +1,6 @@
-// The optimizer and clipping as streams through device memory.
+// Prices the optimizer and clipping as streams through device memory (fact 137): their time is
+// bytes over bandwidth, and the number of launches counts for the host. Muon's matrices are priced
+// one by one (costs/muon.hpp).
 #include "strategies/common/update.hpp"
 
 namespace lockstep {
@@ -21,7 +23,9 @@ UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorS
 }
 
 OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision precision) {
-  OptimizerSpec rest = optimizer;  // but the matrices, each of which is said
+  // Tensors that Muon does not treat as matrices have the optimizer's usual memory; each matrix has
+  // an entry of its own.
+  OptimizerSpec rest = optimizer;
   rest.matrices.clear();
   rest.elements = 0;
   OptimizerMemory memory{optimizer_state_bytes(rest, precision),

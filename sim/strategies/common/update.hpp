@@ -1,5 +1,6 @@
-// The cost of one optimizer step on a rank, for all tensors or a share: clipping, update, and the
-// update's memory. Use it in every strategy that updates on ranks or servers.
+// The cost of one optimizer step on a rank, for all tensors or for a shard: clipping, update, and
+// the update's memory. Every strategy prices its update with it; the training loop plays an
+// UpdateWork at the end of each step.
 #pragma once
 
 #include "costs/optimizer.hpp"
@@ -12,36 +13,37 @@ namespace lockstep {
 // The host's part of an update. Chunks pass through four stages, each of which handles one chunk at
 // a time: read from NVMe, update, write to NVMe, copy to the device.
 struct HostUpdate {
-  double seconds =
-      0;  // of the cores for all chunks, clipping included; 0 = the host updates nothing
+  // Seconds of the cores for all chunks, clipping included; 0 = the host updates nothing.
+  double seconds = 0;
   int chunks = 1;
-  double read = 0, write = 0;  // seconds of one chunk
-  PricedTransfer to_device;    // of one chunk; none where parameters stay on the host
-  bool delayed = false;        // the next step does not wait for it
+  double read = 0, write = 0;  // seconds on NVMe for one chunk; 0 = memory holds the state
+  PricedTransfer to_device;    // copy of one chunk; no time if parameters stay on the host
+  bool delayed = false;        // the next step does not wait for the update (ZeRO-Offload)
 };
 
-// One optimizer step's work on this rank. The host's part runs concurrently with the device's.
+// The work of one optimizer step on a rank. The host's part runs beside the device's part.
 struct UpdateWork {
-  QueuedWork norm, scaling;  // clipping: before and after the norm is known to all
-  QueuedWork optimizer;
+  QueuedWork norm, scaling;  // clipping before, and after all ranks know the norm
+  QueuedWork optimizer;      // on the device
   HostUpdate host;
-  bool clips = false;
+  bool clips = false;  // the job clips gradients
 };
 
-// Elements of so many tensors: a model, an FSDP shard, a server's part.
+// A number of elements in a number of tensors: a model, an FSDP shard, a server's part.
 struct TensorShare {
   double elements = 0;
   int tensors = 0;
 };
 
-// Reads the gradients for their norm and scales them.
+// Device work of clipping: reads the gradients for their norm, and scales them.
 QueuedWork clipping_work(const Job& job, const TensorShare& share);
+// Device work of the optimizer for a share of the parameters.
 QueuedWork optimizer_work(const Job& job, const TensorShare& share);
-// The optimizer updates `updated`; if the job clips, the rank computes the norm of `normed` and
-// scales it.
+// The whole update on the device: the optimizer updates `updated`. If the job clips, the rank
+// computes the norm of the gradients `normed` and scales them.
 UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorShare& normed);
 
-// Memory that the update keeps on the device, and its temporary memory.
+// Bytes per element that the update keeps on the device, and its temporary memory.
 OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision precision);
 
 }  // namespace lockstep

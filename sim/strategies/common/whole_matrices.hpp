@@ -1,5 +1,5 @@
-// The reason why a strategy has no whole matrices for Muon to orthogonalise. Used in
-// optimizer_misfit().
+// The error for strategies that cut matrices, on which Muon cannot run: it orthogonalizes whole
+// matrices. Strategies return it from Strategy::optimizer_misfit().
 #pragma once
 
 #include <optional>
@@ -10,6 +10,8 @@
 
 namespace lockstep {
 
+// Absent if the optimizer is not Muon. `field`: the option that cuts matrices, relative to the
+// strategy's entry. `why` completes the message. `hint`: options that the user may write instead.
 inline std::optional<Diagnostic> without_whole_matrices(
     const OptimizerSpec& optimizer, const std::string& field, const std::string& why,
     const std::string& hint = "ddp, or local_sgd; `optimizer: {name: adamw}`") {

@@ -1,4 +1,7 @@
-// Fills buckets in the order in which gradients arrive.
+// Fills buckets as PyTorch's compute_bucket_assignment_by_size does (reducer.cpp, fact 5). Before
+// the second step the reducer rebuilds its buckets in the order in which gradients arrived (fact
+// 3). The simulated order of arrival is by layer, last layer first, and within a layer the reverse
+// of the definition order.
 #include "strategies/ddp/buckets.hpp"
 
 #include <algorithm>
@@ -21,6 +24,7 @@ std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors) {
 
 std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
                                 const std::vector<int>& order, const std::vector<double>& caps) {
+  // The open bucket of one kind of gradients, and the index of its cap.
   struct Open {
     Bucket bucket;
     std::size_t cap = 0;
@@ -59,7 +63,8 @@ BucketPlan plan_buckets(const std::vector<GradientTensor>& tensors, const DdpOpt
     std::reverse(buckets.begin(), buckets.end());
     return {buckets, buckets};
   }
-  // Facts 2, 3: one bucket for everything, then rebuilt in the order of arrival.
+  // Facts 2 and 3: the first step has one bucket for everything, and the later steps have buckets
+  // in the order of arrival.
   const std::vector<int> order = arrival_order(tensors);
   const double no_cap = std::numeric_limits<double>::infinity();
   return {cut_buckets(tensors, order, {no_cap}), cut_buckets(tensors, order, caps)};

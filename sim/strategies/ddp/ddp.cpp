@@ -1,5 +1,10 @@
-// DistributedDataParallel as PyTorch's reducer runs it, as hooks on the training step. Numbers in
-// brackets: facts of docs/strategies.md.
+// DistributedDataParallel as hooks on the training step, in the order of PyTorch's reducer
+// (torch/csrc/distributed/c10d/reducer.cpp). Each hook issues copies and collectives that plan.hpp
+// has priced. Numbers in brackets are facts of docs/facts.md.
+//
+//   backward          |layers|layers|layers|
+//   at each cut              ^ copies into buckets; full buckets are launched in order
+//   end_backward                           ^ waits for the buckets in order, copies them back
 #include "strategies/ddp/ddp.hpp"
 
 #include <utility>
@@ -11,7 +16,9 @@ namespace lockstep {
 
 namespace {
 
-// Work of a CPU's communication thread, which wants the core as much as backward does.
+// Work of a communication hook on a CPU. The thread that carries collectives does it, one after the
+// other with them, and competes with backward for the core. So it is issued as a transfer of no
+// bytes that keeps one core busy.
 Event in_callback(TrainingContext& context, Communicator& communicator, const QueuedWork& work,
                   const Event& after) {
   const double cores = cores_per_rank(context.job.machine, context.job.mesh.gpus());
@@ -24,6 +31,8 @@ Event in_callback(TrainingContext& context, Communicator& communicator, const Qu
   return context.ranks.start(communicator, spec, after);
 }
 
+// PyTorch's reducer. Units of its passes are first the cuts of backward, then the batch norms with
+// statistics over all ranks.
 class Reducer final : public TrainingHooks {
  public:
   Reducer(TrainingContext& context, const DdpOptions& options)
@@ -42,6 +51,7 @@ class Reducer final : public TrainingHooks {
 
   const UpdateWork& update() const override { return replica_.update; }
 
+  // Only the last micro-batch of a step reduces gradients.
   const Passes& passes(const MicroBatch& batch) const override {
     if (!batch.last) return batch.first ? plan_.alone : plan_.alone_adding;  // no_sync [17]
     return plan_.schedule(batch.step).passes;
@@ -51,9 +61,10 @@ class Reducer final : public TrainingHooks {
     return !batch.first && !batch.last && plan_.statistics.empty();
   }
 
+  // Broadcasts rank 0's buffers, one message for each type of element [15].
   void begin_forward(const MicroBatch& batch) override {
     batch_ = batch;
-    // Not in the forward that follows a no_sync one [15].
+    // A forward that follows a micro-batch without reduction (no_sync) broadcasts nothing [15].
     if (!batch.first) return;
     context_.copies(plan_.buffer_copies, "flatten buffers");
     std::vector<Event> sent;
@@ -64,11 +75,14 @@ class Reducer final : public TrainingHooks {
 
   void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
+  // A batch norm over all ranks needs the statistics of all ranks before it normalizes.
   Program pre_forward(int unit) override {
     gather_statistics(statistics_of(unit));
     co_return;
   }
 
+  // The backward of a batch norm over all ranks needs two sums over all ranks. A checkpointed one
+  // first repeats its forward.
   Program pre_backward(int unit) override {
     const SharedStatistics& shared = statistics_of(unit);
     if (shared.again) gather_statistics(shared);
@@ -77,7 +91,8 @@ class Reducer final : public TrainingHooks {
     co_return;
   }
 
-  // Buckets are launched in order, as soon as they are full [8].
+  // A cut: backward has filled one or more buckets. Copies gradients into their buckets, and
+  // launches buckets strictly in order as soon as they are full [8].
   Program post_backward(int cut) override {
     const DdpCut& here = plan_.schedule(batch_.step).cuts[static_cast<std::size_t>(cut)];
     context_.copies(here.copies, "gradients to buckets");
@@ -88,13 +103,15 @@ class Reducer final : public TrainingHooks {
     co_return;
   }
 
-  // Finalisation waits for the buckets in order, decodes each one and copies it back [12]. Kernels
-  // of a hook take the device from backward wherever they run, and so come after it [H124].
+  // finalize_backward: waits for the buckets in order, decodes each one and copies it back [12].
+  // Kernels of a serial communication hook run here, after backward: on whichever stream they ran,
+  // they would take the device from backward [H124].
   Program end_backward() override {
     if (!batch_.last) co_return;
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
     const std::vector<PlannedBucket>& buckets = plan_.schedule(batch_.step).buckets;
-    // Serial hooks after their first step: while one bucket travels, the next is worked on.
+    // Further steps of serial hooks, step by step over all buckets: while one bucket travels, the
+    // device works on the next one.
     bool more = true;
     for (std::size_t part = 1; std::exchange(more, false); ++part) {
       for (std::size_t i = 0; i < reduced_.size(); ++i) {
@@ -118,7 +135,8 @@ class Reducer final : public TrainingHooks {
     reduced_.clear();
   }
 
-  // Buckets are rebuilt: rank 0 sends the new buckets to all others, and every rank reads them [3].
+  // After the first step buckets are rebuilt: rank 0 broadcasts the indices and the sizes of the
+  // new buckets, and the host of every rank waits for them [3].
   Program after_update(int step) override {
     if (step > 0 || plan_.indices.seconds <= 0) co_return;
     const Event order = collective(plan_.indices);
@@ -132,18 +150,22 @@ class Reducer final : public TrainingHooks {
     return context_.collective(communicator_, transfer, ranks_.record());
   }
 
-  // The default process group is that of the gradients: buckets that are on their way go first.
+  // SyncBatchNorm uses the same process group as the gradients, so its messages wait behind buckets
+  // that are on their way.
   void gather_statistics(const SharedStatistics& shared) {
     context_.copies(shared.joined, "statistics");
     ranks_.wait(collective(shared.gather));
     context_.copies(shared.combined, "statistics");
   }
+  // In passes that reduce, units of batch norms are numbered after the cuts.
   const SharedStatistics& statistics_of(int unit) const {
     const std::size_t cuts = batch_.last ? plan_.schedule(batch_.step).cuts.size() : 0;
     return plan_.statistics[static_cast<std::size_t>(unit) - cuts];
   }
 
-  // The plain all-reduce, or the communication hook that replaces it [20, 21].
+  // Issues a bucket's reduction: the plain all-reduce, or the communication hook that replaces it
+  // [20, 21]. Returns the end of the reduction, or of a serial hook's first step; the further steps
+  // of a serial hook are issued by end_backward().
   Event reduce(const PlannedBucket& bucket) {
     const HookPlan& hook = bucket.hook;
     Communicator& communicator = bucket.expert ? experts_ : communicator_;
@@ -166,7 +188,7 @@ class Reducer final : public TrainingHooks {
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
 
-  // Later stages run in callbacks, on a stream of their own.
+  // Work beside backward, on a stream of its own: PyTorch runs it in callbacks of the collective.
   Event on_hook_stream(const QueuedWork& work, const Event& after) {
     context_.provenance.add(work);
     return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook",
@@ -178,11 +200,11 @@ class Reducer final : public TrainingHooks {
   const Replica replica_;
   const DdpPlan plan_;
   Communicator& communicator_;
-  Communicator& experts_;  // of their gradients
-  StreamId hook_stream_, cycle_;
+  Communicator& experts_;         // for gradients of experts
+  StreamId hook_stream_, cycle_;  // `cycle_`: delays by Horovod's background thread
   const bool waits_for_gradients_;
   MicroBatch batch_;
-  std::vector<Event> reduced_;  // of the buckets launched so far
+  std::vector<Event> reduced_;  // end of each bucket's reduction, for the buckets launched so far
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// DistributedDataParallel: every rank holds the model, gradients are all-reduced in buckets.
-// Private to the room; others use strategies/table.hpp.
+// The strategy `ddp`, DistributedDataParallel: every rank holds all parameters, and gradients are
+// all-reduced in buckets while backward runs. Private to the room; others use strategies/table.hpp.
+// docs/strategies.md describes the model, strategies/strategy.hpp the overridden functions.
 #pragma once
 
 #include "strategies/ddp/options.hpp"

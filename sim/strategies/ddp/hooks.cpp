@@ -1,4 +1,9 @@
-// Prices compression: casts, PowerSGD, sparse and few-bit messages.
+// Prices compression by counting the passes of each kernel over device memory: casts, PowerSGD,
+// sparse messages and messages of few bits. Each function names the code or paper whose kernels it
+// counts. On CPUs a profile's measured stages replace the counts.
+//
+// In the formulas n is the number of elements of a bucket, b the bytes of a gradient element, W the
+// number of ranks.
 #include "strategies/ddp/hooks.hpp"
 
 #include <algorithm>
@@ -10,8 +15,9 @@ namespace lockstep {
 
 namespace {
 
-// The plan of measured stages, on CPUs. Where a message is empty no collective is waited for.
-// Nothing measured = no steps.
+// The plan from measured stages of a hook, on CPUs: stage 0, message 0, stage 1, message 1, and so
+// on. A stage whose message has no bytes joins the next stage. Returns a plan without steps if
+// nothing was measured.
 HookPlan measured(const HookSettings& settings, const Bucket& bucket, Collective kind,
                   const std::vector<double>& messages, const HookPrices& prices) {
   HookPlan plan;
@@ -40,11 +46,11 @@ HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// PyTorch's Gram-Schmidt over the factors of `matrices` matrices, `bytes` together
-// (powerSGD_hook.py: _orthogonalize). Each column is divided by its norm plus epsilon, three
-// kernels; four more take its part out of the columns behind it: multiply, sum, multiply, subtract.
-// Half of the columns are behind one on average; the four kernels pass over them seven times,
-// including writes in between.
+// PyTorch's Gram-Schmidt over one factor of each of `matrices` matrices, which have `bytes`
+// together (powerSGD_hook.py: _orthogonalize). Three kernels divide a column by its norm plus
+// epsilon. Four kernels remove its part from the columns behind it: multiply, sum, multiply,
+// subtract. They make seven passes over these columns, with the writes in between; on average half
+// of the other columns are behind.
 QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts& costs) {
   const double column = bytes / rank;
   return append(costs.stream(3 * column * rank, 3 * rank * matrices),
@@ -53,10 +59,10 @@ QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts
                     : costs.stream(7 * column * rank * (rank - 1) / 2, 4 * (rank - 1) * matrices));
 }
 
-// PowerSGD (fact 21): an m x n gradient M becomes P (m x r) and Q (n x r). Three reductions that
-// wait for each other: tensors too small to compress, P = M Q, and Q = M' P after P was made
-// orthogonal. At these ranks every product is bound by reading or writing M once; the error
-// feedback adds two passes over three copies of M.
+// PowerSGD (fact 21): an m x n gradient M is replaced by P (m x r) and Q (n x r). Three reductions
+// wait for each other: the tensors that are too small to compress, P = M Q, and Q = M' P after P
+// was orthogonalized. With few columns every product is bound by reading or writing M once. Error
+// feedback adds three passes over the bucket before and three after.
 HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tensors, int rank,
                    Orthogonalization orthogonalization, const HookPrices& prices) {
   const ComputeCosts& costs = prices.costs;
@@ -89,7 +95,7 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
   if (plain > 0) plan.steps.push_back({add_error, all_reduce(plain)});
   if (compressed > 0) {
     QueuedWork first_product = costs.stream(matrices + p, compressed);
-    // Orthogonalisation passes over P once per kept column.
+    // Fused orthogonalization reads and writes P once for each column.
     QueuedWork orthogonal = costs.stream(2 * rank * p, rank * compressed);
     if (schmidt) {
       first_product = append(gram_schmidt(q, rank, compressed, costs), first_product);
@@ -101,7 +107,7 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
         {append(orthogonal, costs.stream(matrices + q, compressed)), all_reduce(q)});
     plan.after = append(costs.stream(matrices, compressed), costs.stream(3 * bucket.bytes, 1));
   }
-  // As many kernels as PyTorch launches compete with backward (fact H124).
+  // PyTorch's many kernels compete with backward, so they run after it (fact H124).
   if (schmidt) {
     plan.serial = true;
     plan.decode = std::exchange(plan.after, {});
@@ -109,14 +115,15 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
   return plan;
 }
 
-// Scattered elements are read and written in sectors of 32 bytes (CUDA programming guide, device
-// memory accesses). One pass over all elements is the most that it takes.
+// Bytes that reading or writing `elements` scattered elements takes: a sector of 32 bytes each
+// (CUDA programming guide, device memory accesses), at most one pass over the bucket.
 double scattered(double elements, const Bucket& bucket) {
   return std::min(32 * elements, bucket.bytes);
 }
 constexpr double index_bytes = 4;  // fact H125
 
-// The elements that are not sent are kept for the next step, as in top_k_work().
+// Top-k: select and keep the rest (top_k_work()), all-gather values and places, then add up the
+// messages of all ranks.
 HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& prices) {
   const double sent = hook.fraction * bucket.elements;
   const double message = sent * (bucket.bytes / bucket.elements + index_bytes);
@@ -129,13 +136,14 @@ HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& pri
            ? one_block_top_k_work(prices.costs, bucket.bytes, 1, prices.multiprocessors)
            : top_k_work(prices.costs, bucket.bytes, 1),
        prices.collective(Collective::all_gather, prices.ranks * message)});
-  // The bucket is cleared, then each message is added where its places say.
+  // The bucket is cleared. Then each message is read, and its values are added at their places.
   plan.decode = append(
       prices.costs.stream(bucket.bytes, 1),
       prices.costs.stream(prices.ranks * (message + 2 * scattered(sent, bucket)), prices.ranks));
   return plan;
 }
 
+// Random-k: all ranks draw the same places, so the values are all-reduced without places.
 HookPlan random_k(const Bucket& bucket, const RandomKHook& hook, const HookPrices& prices) {
   const double sent = hook.fraction * bucket.elements;
   const double message = sent * bucket.bytes / bucket.elements;
@@ -153,10 +161,10 @@ HookPlan random_k(const Bucket& bucket, const RandomKHook& hook, const HookPrice
 
 constexpr double bits = 1.0 / 8;  // bytes of a sign
 
-// The kernels of PyTorch, each of which reads and writes all elements; in bytes of an element,
-// where b is that of a gradient. Signs: compare (b + 1), weigh by place (2), add eight up (1 +
-// 1/8). The votes of one message: take bits apart (1/8 + 1), add to the sum (1 + 2 b). Last the
-// sum's sign (2 b).
+// signSGD with majority vote. PyTorch's kernels read and write for each element, in bytes:
+//   encode    compare with 0 (b + 1), weigh by the place in a byte (2), add up eight (1 + 1/8)
+//   decode    for each message: take bits apart (1/8 + 1), add to the sum (1 + 2 b)
+//             at the end: the sign of the sum (2 b)
 HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   HookPlan plan;
@@ -167,8 +175,9 @@ HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// Norm (b), random numbers (b), levels of 8 bits (2 b + 1). Price of one message: scaled and added
-// (1 + 2 b).
+// QSGD with 8-bit levels. Bytes for each element: norm (b), random numbers (b), levels (2 b + 1).
+// To decode one message: scale its levels and add them (1 + 2 b). A message is n bytes and a norm
+// of 4.
 HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const double message = n + 4;
@@ -179,11 +188,13 @@ HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// 1-bit Adam's exchange (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank sends
-// signs to all, one part of the elements to each; adds up the part that it got; sends the signs of
-// the sum to all. Both compressions keep their errors. Counted are the passes of that code: a
-// compression takes 24 passes of numbers and four of bytes in 14 kernels, sums of what came 8 and
-// two in 6, and what comes last 9 and two in 6.
+// 1-bit Adam's exchange (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank owns a
+// part of the elements. Every rank sends the signs of each part to its owner (all-to-all), the
+// owner adds them up, and sends the signs of the sum to all (all-gather). Both compressions keep
+// their errors. The passes of that code over all elements:
+//   compression             24 of numbers, 4 of bytes, in 14 kernels
+//   sum of received signs    8 of numbers, 2 of bytes, in 6 kernels
+//   the final gradients      9 of numbers, 2 of bytes, in 6 kernels
 HookPlan one_bit(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const auto compression = [&](double elements) {
@@ -199,12 +210,14 @@ HookPlan one_bit(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
+// The plain all-reduce.
 HookPlan plain(const Bucket& bucket, const HookPrices& prices) {
   HookPlan plan;
   plan.steps.push_back({{}, prices.collective(Collective::all_reduce, bucket.bytes)});
   return plan;
 }
 
+// One visitor out of several lambdas, for std::visit.
 template <class... F>
 struct Cases : F... {
   using F::operator()...;
@@ -254,7 +267,8 @@ HookMemory hook_memory(const CommHook& hook, int ranks, double element_bytes) {
           [&](const QsgdHook&) {
             return HookMemory{0, own_and_all / b};
           },
-          // The second error is of the part that a rank adds up; each message is sent and received.
+          // The second error belongs to the part of the elements that a rank adds up. Each message
+          // is held twice: sent and received.
           [&](const OneBitHook&) {
             return HookMemory{1 + 1.0 / ranks, 2 * bits / b};
           }},

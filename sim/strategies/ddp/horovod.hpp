@@ -1,5 +1,6 @@
-// Horovod's fusion of gradients: a background thread of every rank checks at most once a cycle
-// which gradients are ready, and reduces them together (fact H129). Used if `fusion` is horovod.
+// Horovod's fusion of gradients: on every rank a background thread checks at most once a cycle
+// which gradients are ready, and reduces them together (fact H129). ddp_buckets() uses it with
+// `fusion: horovod`; the buckets then depend on the nominal times of backward.
 #pragma once
 
 #include <vector>
@@ -10,19 +11,22 @@
 namespace lockstep {
 
 // The end of a layer's backward in seconds after the forward pass began: `issued` by the host,
-// `done` by the device. Valid for devices with constant speed.
+// `done` by the device. Nominal: stragglers and collectives do not change it.
 struct GradientReady {
   double issued = 0, done = 0;
 };
+// The ends of all layers' backward, by layer.
 std::vector<GradientReady> gradients_ready(const Job& job);
 
-// Seconds in which the ranks agree on tensors that are ready everywhere.
+// Seconds in which the ranks agree on the tensors that are ready on every rank: an all-reduce of
+// the cache's bits.
 double negotiation_seconds(const Job& job);
 
-// Tensors in the order of arrival, as the thread fuses them. A cycle takes the tensors with issued
-// backward, and cuts them before `threshold` is exceeded; a larger tensor goes alone. The thread
-// waits for the data of each bucket before it looks again (operations.cc: PerformOperation).
-// `Bucket::delay` is the delay of a bucket by cycle and negotiation.
+// The buckets of a step, as the thread fuses tensors in the order of their arrival. A cycle takes
+// the tensors whose backward has been issued, and cuts them before `threshold` is exceeded; a
+// larger tensor goes alone. The thread waits for the data of each bucket before it looks again
+// (operations.cc: PerformOperation). `ready`: by layer. `negotiation`: seconds. Sets Bucket::delay
+// to the delay by cycle and negotiation.
 std::vector<Bucket> fuse_when_ready(const std::vector<GradientTensor>& tensors,
                                     const std::vector<GradientReady>& ready,
                                     const HorovodFusion& fusion, double negotiation);

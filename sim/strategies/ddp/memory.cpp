@@ -1,4 +1,5 @@
-// DDP's device memory and messages. Facts of docs/strategies.md.
+// DDP's device memory and messages: a replica with its buckets (facts 13, 14), the state of a
+// communication hook, and buffers of communicators. The allocator plays the plan (memory room).
 #include <nlohmann/json.hpp>
 
 #include "strategies/common/stage_memory.hpp"
@@ -9,6 +10,8 @@ namespace lockstep {
 
 namespace {
 
+// The memory of a rank, with the buckets of the second and later steps. PyTorch allocates them when
+// it rebuilds the buckets of the first step.
 MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.mesh.copies() == 1) return plan;
@@ -47,7 +50,7 @@ std::vector<MemoryUse> Ddp::stage_memory(const Job& job, const MemoryQuery& quer
   });
 }
 
-// Buckets of the second and later steps.
+// The bytes of each bucket of the second and later steps, for `export --layers`.
 nlohmann::ordered_json Ddp::communication(const Job& job) const {
   const DdpOptions options = options_for(job, options_);
   nlohmann::ordered_json j;

@@ -1,5 +1,6 @@
-// Options of DDP in a scenario file. Parsers, strategies and schema use the visitors below.
-// Semantics: docs/strategies.md and the facts cited at each field.
+// Options of the strategy `ddp` in a scenario file. One describe() per struct declares each field's
+// name, text, unit and range; the file reader, the JSON Schema and the docs are generated from it
+// (core/fields.hpp). Semantics: docs/strategies.md and the facts cited below.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@
 
 namespace lockstep {
 
-// The method that orthogonalises the columns of PowerSGD's factors.
+// The method that orthogonalizes the columns of PowerSGD's factors.
 enum class Orthogonalization {
   fused,         // one kernel a column
   gram_schmidt,  // PyTorch's: seven kernels a column, for both factors (fact 21)
@@ -33,23 +34,27 @@ struct EnumNames<Selection> {
 
 // Each hook replaces the plain all-reduce of a bucket. All hooks except PlainHook, the two casts,
 // SignHook and QsgdHook keep unsent values for the next step (error feedback).
-struct PlainHook {};
-struct Fp16Hook {};
-struct Bf16Hook {};
-struct PowerSgdHook {       // fact 21
+struct PlainHook {};  // the plain all-reduce
+struct Fp16Hook {};   // gradients are cast to fp16 for the all-reduce (fact 20)
+struct Bf16Hook {};   // gradients are cast to bf16 for the all-reduce (fact 20)
+// Low-rank factors of each gradient matrix (fact 21).
+struct PowerSgdHook {
   std::optional<int> rank;  // absent = DdpOptions::power_sgd_rank
   Orthogonalization orthogonalization = Orthogonalization::fused;
 };
-struct TopKHook {  // numbers and places are gathered: ranks choose different places
-  double fraction = 0.01;
+// The largest elements. Ranks choose different places, so values and places are all-gathered.
+struct TopKHook {
+  double fraction = 0.01;  // sent elements over all elements of a bucket
   Selection selection = Selection::many_blocks;
 };
-struct RandomKHook {  // places drawn from a common seed: the numbers can be summed
-  double fraction = 0.01;
+// Elements at random places. All ranks draw the places from a common seed, so the values can be
+// all-reduced.
+struct RandomKHook {
+  double fraction = 0.01;  // sent elements over all elements of a bucket
 };
-struct SignHook {};    // signSGD, decided by the majority: bits are gathered
-struct QsgdHook {};    // a byte an element, and one norm: bytes are gathered
-struct OneBitHook {};  // 1-bit Adam's exchange, as DeepSpeed does it
+struct SignHook {};    // signSGD with majority vote: one bit per element is all-gathered
+struct QsgdHook {};    // one byte per element and one norm per bucket are all-gathered
+struct OneBitHook {};  // 1-bit Adam's exchange, as in DeepSpeed
 using CommHook = std::variant<PlainHook, Fp16Hook, Bf16Hook, PowerSgdHook, TopKHook, RandomKHook,
                               SignHook, QsgdHook, OneBitHook>;
 template <>
@@ -94,9 +99,10 @@ void describe(Visitor&, OneBitHook&) {}
 
 // The rule that groups gradients into buckets.
 struct BucketFusion {};  // PyTorch: buckets of bucket_size, the same in every step
-struct HorovodFusion {   // what is ready when a background thread looks (fact H129)
-  double cycle = 1e-3;   // HOROVOD_CYCLE_TIME
-  double threshold = 128 * 1024.0 * 1024.0;  // HOROVOD_FUSION_THRESHOLD
+// Horovod: the gradients that are ready when a background thread looks (fact H129).
+struct HorovodFusion {
+  double cycle = 1e-3;                       // seconds between two looks (HOROVOD_CYCLE_TIME)
+  double threshold = 128 * 1024.0 * 1024.0;  // bytes of a bucket (HOROVOD_FUSION_THRESHOLD)
 };
 using GradientFusion = std::variant<BucketFusion, HorovodFusion>;
 template <>
@@ -115,6 +121,7 @@ void describe(Visitor& v, HorovodFusion& f) {
           {.unit = Dimension::bytes, .min = 0, .max = 1e12});
 }
 
+// The options of one `ddp` entry.
 struct DdpOptions {
   static constexpr const char* name = "ddp";
   static constexpr const char* summary =
@@ -140,6 +147,7 @@ struct DdpOptions {
                            // no_sync-like loops)
   double gradient_bytes = 0;  // bytes per gradient element on the wire; 0 = by precision
 
+  // Whether Horovod groups and reduces the gradients instead of PyTorch's reducer.
   bool horovod() const { return std::holds_alternative<HorovodFusion>(fusion); }
 };
 

@@ -1,4 +1,5 @@
-// Cuts backward where buckets are full, and prices copies, broadcasts and reductions.
+// Plans a DDP step. Backward is cut after each layer whose gradients fill a bucket; copies,
+// broadcasts and reductions get their prices. Numbers in brackets are facts of docs/facts.md.
 #include "strategies/ddp/plan.hpp"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace lockstep {
 
 namespace {
 
+// Prices and passes of one part of the model.
 class Planner {
  public:
   Planner(TrainingContext& context, const Replica& replica, const DdpOptions& options)
@@ -27,8 +29,12 @@ class Planner {
     return network_.collective(group_, kind, bytes);
   }
 
+  // The passes, cuts and prices for these buckets. Walks the layers from the last to the first; a
+  // cut collects the copies of all layers since the previous cut and launches the buckets that are
+  // full.
   DdpSchedule schedule(const std::vector<Bucket>& buckets) const {
     DdpSchedule result;
+    // Transfers carry the bucket's number for an observer.
     for (const Bucket& bucket : buckets) {
       result.buckets.push_back(planned(bucket));
       for (HookStep& part : result.buckets.back().hook.steps) {
@@ -37,8 +43,8 @@ class Planner {
       }
     }
     const int layers = static_cast<int>(layers_.size());
-    std::vector<double> bytes(layers_.size(), 0.0);
-    std::vector<int> counts(layers_.size(), 0);
+    std::vector<double> bytes(layers_.size(), 0.0);  // by layer: of its gradients
+    std::vector<int> counts(layers_.size(), 0);      // by layer: number of its gradients
     for (const GradientTensor& tensor : tensors_) {
       const auto layer = static_cast<std::size_t>(tensor.layer);
       bytes[layer] += tensor.elements * tensor.element_bytes;
@@ -48,11 +54,11 @@ class Planner {
     DdpCut cut;
     double copied = 0;
     int copies = 0;
-    int next = 0;  // bucket to launch
+    int next = 0;  // index of the next bucket to launch
     for (int layer = layers - 1; layer >= 0; --layer) {
       copied += 2 * bytes[static_cast<std::size_t>(layer)];
       copies += counts[static_cast<std::size_t>(layer)];
-      // Without overlap everything leaves at the end.
+      // Without overlap all buckets are launched after the first layer's backward.
       const auto full = [&](const Bucket& bucket) {
         return layer == 0 || (options_.overlap && layer <= bucket.ready_after);
       };
@@ -61,7 +67,9 @@ class Planner {
         cut.launches.push_back(next++);
       }
       if (cut.launches.empty() && layer > 0) continue;
-      // Main gradients lie in their buckets; adding to them is part of backward.
+      // Copies into buckets are one kernel per gradient [7]. fp32 main gradients lie in their
+      // buckets already, and adding to them is part of backward. Horovod copies later, bucket by
+      // bucket.
       if (copies > 0 && !options_.horovod() && !has_main_gradients(job_.step->precision)) {
         cut.copies = job_.costs->stream(copied, keeps_one_buffer(job_, options_) ? 1 : copies);
       }
@@ -74,12 +82,13 @@ class Planner {
     return result;
   }
 
-  // With hooks around the batch norms over all ranks as the last units.
+  // Passes with `units`, and with the batch norms over all ranks as the last units.
   Passes laid_out(const std::vector<LayerCost>& layers, std::vector<HookedUnit> units) const {
     for (const int layer : statistics_) units.push_back({.first = layer, .last = layer});
     return lay_out(layers, hook_places(units, layers.size()), splits_backward_);
   }
 
+  // Prices of the batch norms over all ranks, by the bytes of their saved statistics.
   std::vector<SharedStatistics> statistics() const {
     std::vector<SharedStatistics> shared;
     for (const int index : statistics_) {
@@ -103,6 +112,7 @@ class Planner {
     return shared;
   }
 
+  // Prices of the broadcasts of buffers [15].
   void buffers(DdpPlan& plan) const {
     double bytes = 0;
     int buffers = 0;
@@ -123,6 +133,7 @@ class Planner {
   }
 
  private:
+  // Prices of one bucket's reduction and copies.
   PlannedBucket planned(const Bucket& bucket) const {
     const CommGroup group = bucket.expert ? expert_gradient_group(job_) : group_;
     const HookPrices prices{
@@ -133,7 +144,8 @@ class Planner {
     result.hook = plan_hook(options_, bucket, tensors_, prices);
     result.delay = bucket.delay;
     if (options_.horovod()) {
-      // One kernel copies all tensors of a bucket; a tensor by itself is reduced in its place.
+      // One kernel copies all tensors of a bucket in, another copies them out. A bucket of one
+      // tensor is reduced in its place.
       if (bucket.tensors.size() == 1) return result;
       result.joined = job_.costs->stream(2 * bucket.bytes, 1);
       result.hook.after = append(result.hook.after, result.joined);
@@ -148,12 +160,12 @@ class Planner {
 
   JobNetwork& network_;
   const Job& job_;
-  const std::vector<LayerCost>& layers_;  // of the micro-batch that reduces
+  const std::vector<LayerCost>& layers_;  // costs of the micro-batch that reduces
   const std::vector<GradientTensor>& tensors_;
   const DdpOptions& options_;
   const CommGroup group_;
   const bool splits_backward_;
-  const std::vector<int> statistics_;  // layers
+  const std::vector<int> statistics_;  // indices of batch norms over all ranks
 };
 
 }  // namespace
@@ -174,7 +186,7 @@ DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOpti
   if (options.broadcast_buffers && !options.horovod()) planner.buffers(plan);
   const double flags = 4.0 * static_cast<double>(replica.tensors.size());
   if (options.horovod()) {
-    // Neither asks which parameters were used nor cuts its buckets anew.
+    // Horovod neither searches for unused parameters nor rebuilds buckets.
   } else if (options.find_unused_parameters && !options.static_graph) {
     plan.bitmap = planner.collective(Collective::all_reduce, flags);
   } else {
@@ -199,6 +211,7 @@ bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
   return job.framework == FrameworkKind::megatron && !options.overlap;
 }
 
+// One bucket that no model fills, and gradients that lie in it.
 DdpOptions options_for(const Job& job, DdpOptions options) {
   if (!keeps_one_buffer(job, options)) return options;
   constexpr double all = 1e18;
@@ -216,6 +229,7 @@ std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& option
   return gradient_tensors(*job.step, ddp_gradient_bytes(options, job.step->precision));
 }
 
+// Horovod fuses by readiness in every step, so its first step is not special.
 BucketPlan ddp_buckets(const Job& job, const DdpOptions& options) {
   const std::vector<GradientTensor> tensors = ddp_tensors(job, options);
   const auto* horovod = std::get_if<HorovodFusion>(&options.fusion);

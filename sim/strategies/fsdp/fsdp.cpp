@@ -1,5 +1,6 @@
-// FSDP's hooks on the training step, its update, and what it answers for. Numbers in brackets: facts
-// of docs/strategies.md.
+// FSDP's simulation, its update on the device or on the host, its precision and the notes about it.
+// The hooks that issue work are in fsdp1.cpp and fsdp2.cpp. Numbers in brackets are facts of
+// docs/facts.md.
 #include "strategies/fsdp/fsdp.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +17,8 @@ namespace lockstep {
 
 namespace {
 
-// All ranks of a host share its memory bandwidth [44].
+// PyTorch's cpu_offload: the host clips and updates `elements` of each rank. All ranks of a host
+// share its memory bandwidth [44].
 UpdateWork update_on_host(const Job& job, double elements) {
   UpdateWork work;
   const Precision precision = job.step->precision;
@@ -30,6 +32,7 @@ UpdateWork update_on_host(const Job& job, double elements) {
   return work;
 }
 
+// The update of a rank's shards, on the device, on the host, or on both.
 UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& network) {
   const TensorShare shard{layout.optimizer_elements(), layout.optimizer_tensors()};
   if (layout.updates_on_host(job)) {
@@ -39,7 +42,8 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& netwo
   }
   UpdateWork work = update_work(job, shard, shard);
   if (work.clips) {
-    // One reading pass for the norm, one read-and-write pass to scale.
+    // Clipping is three streams: one to read for the norm, two to read and write for scaling. The
+    // ranks agree on the norm in between.
     const double bytes = clipping_bytes(job.step->precision, shard.elements);
     const int launches = clipping_launches(shard.elements, shard.tensors);
     work.norm = job.costs->stream(bytes / 3, launches / 2);
@@ -48,7 +52,8 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& netwo
   return work;
 }
 
-// Gathers and reductions meet those between replicas.
+// With hybrid groups, transfers of the shard groups and of the replica groups may meet on links. A
+// unit has two gathers and one reduction with its all-reduce, for each micro-batch that reduces.
 Engine engine_for(const Job& job, const FsdpLayout& layout) {
   const bool hybrid = layout.groups.hybrid() || layout.node_groups.hybrid();
   const bool meet = hybrid && job.simulation.network == NetworkKind::flow;
@@ -57,7 +62,8 @@ Engine engine_for(const Job& job, const FsdpLayout& layout) {
                        alike_steps(job.stragglers));
 }
 
-// Said where hooks are most of what the host is waited for, and that is much.
+// Adds a note if the device waits for the host for a tenth of the step or more, and FSDP's hooks
+// are at least half of this wait.
 void note_many_units(const Job& job, const FsdpLayout& layout, double hook_seconds,
                      StrategyResult& result) {
   constexpr double hooks_of_a_unit = 4;  // before and after, forward and backward
@@ -71,6 +77,7 @@ void note_many_units(const Job& job, const FsdpLayout& layout, double hook_secon
                   layout.units.size()));
 }
 
+// Notes about options that the layout has resolved differently than the user wrote.
 std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
                                const FsdpLayout& layout) {
   std::vector<std::string> result;
@@ -100,9 +107,9 @@ int Fsdp::state_ranks(const Job& job) const {
   return fsdp_layout(job, options_).groups.ranks * (job.mesh.gpus() / job.mesh.copies());
 }
 
-// FSDP's mixed precision gathers parameters in the precision of compute and runs every operator in
-// it, norms included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43).
-// The step is that of pure half precision then.
+// FSDP's mixed precision gathers parameters in half precision and runs every operator in it, norms
+// included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43). So the
+// step's operators are the same as in pure half precision.
 Precision Fsdp::compute_precision(Precision precision) const {
   if (options_.gather_bytes > 2) return precision;
   if (precision == Precision::amp_fp16) return Precision::pure_fp16;
@@ -114,15 +121,15 @@ bool Fsdp::autocasts(Precision precision) const {
   return options_.autocast && compute_precision(precision) != precision;
 }
 
-// MixedPrecision leaves batch norms out, where modules are wrapped (torch/distributed/fsdp/api.py:
-// _module_classes_to_ignore).
+// FSDP1's MixedPrecision leaves batch norms in fp32 if modules are wrapped
+// (torch/distributed/fsdp/api.py: _module_classes_to_ignore).
 bool Fsdp::widens_batch_norm(Precision precision) const {
   return options_.version == 1 && options_.wrap.policy != WrapPolicy::none &&
          compute_precision(precision) != precision;
 }
 
-// Parameters gathered in a half-precision type are computed in it (fact 43), and only the precision
-// says which type that is.
+// Parameters that are gathered in half precision are computed in it (fact 43). The element size
+// alone does not say whether this is fp16 or bf16, so it must not be smaller than the precision's.
 std::optional<Diagnostic> Fsdp::misfit(Precision precision) const {
   if (has_main_gradients(precision)) {
     Diagnostic diagnostic;
@@ -161,6 +168,7 @@ std::vector<MemoryUse> Fsdp::stage_memory(const Job& job, const MemoryQuery& que
   });
 }
 
+// The units with the bytes of their all-gathers and reductions.
 nlohmann::ordered_json Fsdp::communication(const Job& job) const {
   using Json = nlohmann::ordered_json;
   const FsdpLayout layout = fsdp_layout(job, options_);
@@ -192,7 +200,8 @@ StrategyResult Fsdp::simulate(const Job& job) const {
   TrainingWorld world(
       job, "fsdp", engine_for(job, layout),
       axes_of(job.mesh, layout.node_groups.hybrid() ? layout.node_groups : layout.groups));
-  double hook_seconds = 0, on_device = 0;  // of the optimizer on the devices of a stage
+  // `on_device`: seconds of the optimizer on a device, mean over stages.
+  double hook_seconds = 0, on_device = 0;
   StrategyResult result =
       train(world, [&](TrainingContext& context) -> std::unique_ptr<TrainingHooks> {
         const FsdpLayout of_part = fsdp_layout(context.job, options_);

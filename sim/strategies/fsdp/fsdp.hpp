@@ -1,6 +1,7 @@
-// FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2). Schedules: fsdp1.cpp and fsdp2.cpp, as
-// hooks around the modules; prices: plan.cpp; the training step around them:
-// common/training_loop.hpp.
+// The strategy `fsdp`: FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2). Parameters,
+// gradients and optimizer state are sharded; a unit's parameters are gathered before it computes.
+// Private to the room; others use strategies/table.hpp. Schedules are in fsdp1.cpp and fsdp2.cpp,
+// prices in plan.cpp, memory in sharded_state.cpp.
 #pragma once
 
 #include "strategies/common/offload.hpp"
@@ -10,6 +11,7 @@
 
 namespace lockstep {
 
+// strategies/strategy.hpp describes the overridden functions.
 class Fsdp final : public StrategyOf<FsdpOptions> {
  public:
   explicit Fsdp(const FsdpOptions& options) : StrategyOf(options) {}
@@ -31,10 +33,11 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
                                              const Device& device) const override;
 };
 
+// Device memory of a rank of the stage. `layout`: of the stage's job.
 StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
                        const MemoryQuery& query = {});
 
-// What cpu_offload keeps on the fullest node's host; nothing without it.
+// Bytes that all ranks of the fullest node keep on its host and drives; 0 without offload.
 OffloadedMemory fsdp_offloaded_memory(const Job& job, const FsdpLayout& layout);
 
 }  // namespace lockstep

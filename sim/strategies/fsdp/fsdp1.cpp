@@ -1,5 +1,10 @@
-// FullyShardedDataParallel on its streams: the host issues, the device runs behind it. Numbers in
-// brackets: facts of docs/strategies.md.
+// FullyShardedDataParallel (FSDP1) on its streams: pre-unshard (casts and copies of shards),
+// post-backward (reductions), all-reduce (hybrid), and the compute stream [29]. The host issues
+// actions in the order of FsdpOrder and blocks in the rate limiter only. Numbers in brackets are
+// facts of docs/facts.md.
+//
+//   forward   [cast or copy of the shard] -> rate limiter -> all-gather -> compute waits -> compute
+//   backward  compute waits -> prefetch of the next unit -> compute -> reshard -> reduce-scatter
 #include <optional>
 
 #include "strategies/fsdp/hooks.hpp"
@@ -8,8 +13,8 @@ namespace lockstep {
 
 namespace {
 
-// From the end of the rate limiter's wait to the launch of the all-gather: 235 us [35], of which
-// issuing the collective is accounted for on its own.
+// Host seconds from the end of the rate limiter's wait to the launch of the all-gather: 235 us
+// [35], less the cost of issuing a collective, which context.collective() adds.
 constexpr double resume_seconds = 235e-6 - issue_before_launch;
 
 }  // namespace
@@ -42,16 +47,18 @@ Program Fsdp1Hooks::pre_backward(int unit) {
   co_await prepare(order_.pre_backward(unit));
 }
 
+// All actions that need the gradient refer to one moment in the compute stream: the gradient is
+// complete before a prefetch or reshard is issued.
 Program Fsdp1Hooks::post_backward(int u) {
   const FsdpUnitPlan& unit = plan_.unit(u);
-  std::optional<Event> gradient;  // is complete
+  std::optional<Event> gradient;  // the moment at which the gradient is complete
   const auto complete = [&] {
     if (!gradient) gradient = ranks_.record();
     return *gradient;
   };
   for (const FsdpAction& action : order_.post_backward(u)) {
     switch (action.deed) {
-      case FsdpDeed::join:  // by autograd, which then calls the hook
+      case FsdpDeed::join:  // autograd joins the gradients, and then calls the hook
         context_.copies(unit.join_gradients);
         ranks_.host(plan_.hook_seconds);
         break;
@@ -76,7 +83,7 @@ Program Fsdp1Hooks::post_backward(int u) {
 }
 
 Event Fsdp1Hooks::await_reductions() {
-  // One after the other, so that each gap is booked by what caused it.
+  // Waits in the order of the moments, so that each gap is booked by its own cause.
   ranks_.wait(collective_before_);
   ranks_.wait(last_input_);
   ranks_.wait(last_collective_);
@@ -89,6 +96,7 @@ Program Fsdp1Hooks::finish(const FsdpAction& action) {
   if (action.deed == FsdpDeed::reduce) co_await reduce(action.unit, ranks_.record());
 }
 
+// Gathers units, and lets the compute stream wait for the units that compute next.
 Program Fsdp1Hooks::prepare(FsdpOrder::Actions actions) {
   for (const FsdpAction& action : actions) {
     if (action.deed == FsdpDeed::unshard) {
@@ -99,7 +107,8 @@ Program Fsdp1Hooks::prepare(FsdpOrder::Actions actions) {
   }
 }
 
-// Pre-unshard stream, rate limiter, all-gather [31].
+// Cast or copy of the shard on the pre-unshard stream, then the rate limiter, then the all-gather
+// [31].
 Program Fsdp1Hooks::unshard(const FsdpAction& action) {
   const FsdpUnitPlan& unit = plan_.unit(action.unit);
   Event shard = start_;
@@ -117,14 +126,15 @@ Program Fsdp1Hooks::unshard(const FsdpAction& action) {
   ranks_.host(unit.unshard_views);
 }
 
+// `freed`: the unit's compute is over; the rate limiter waits for this moment.
 void Fsdp1Hooks::reshard(const FsdpAction& action, const Event& freed) {
   if (!plan_.layout.sharded()) return;
   ranks_.host(plan_.unit(action.unit).reshard_views);
   if (action.limited) freed_.push_back(freed);
 }
 
-// On the post-backward stream; the hybrid all-reduce and what follows it on a stream of its own
-// [39].
+// Casts, divisions and the reduce-scatter on the post-backward stream. The hybrid all-reduce and
+// the kernels after it have a stream of their own [39].
 Program Fsdp1Hooks::reduce(int u, Event gradient) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   StreamId stream = post_backward_;
@@ -132,7 +142,7 @@ Program Fsdp1Hooks::reduce(int u, Event gradient) {
   collective_before_ = last_collective_;
   if (plan_.layout.sharded()) {
     done = over_shards(unit, unit.reduce, done);
-    // The stream waits for its collective.
+    // The stream waits for its collective: an entry without seconds.
     done = ranks_.enqueue(stream, 0, last_collective_ = done, false);
     if (plan_.layout.groups.replicas > 1) stream = all_reduce_;
   }

@@ -1,5 +1,9 @@
-// fully_shard on its streams. The host never blocks (its programs never wait); streams wait for each
-// other. Numbers in brackets: facts of docs/strategies.md.
+// fully_shard (FSDP2) on its streams: all-gather copy-in, reduce-scatter, all-reduce (hybrid), and
+// the compute stream [47]. The host never blocks; streams wait for each other instead [55]. Numbers
+// in brackets are facts of docs/facts.md.
+//
+//   forward   copy-in -> all-gather -> compute waits -> copy-out -> compute
+//   backward  copy-out -> prefetch of the next unit -> compute -> copy-in -> reduce-scatter
 #include "strategies/fsdp/hooks.hpp"
 
 namespace lockstep {
@@ -16,6 +20,7 @@ Fsdp2Hooks::Fsdp2Hooks(TrainingContext& context, FsdpPlan&& plan)
   between_nodes_ = &context.stage.communicator("shards between nodes", axes[1]);
 }
 
+// The first all-gather waits for the compute stream, in which the optimizer has updated the shards.
 void Fsdp2Hooks::begin_forward(const MicroBatch& batch) {
   FsdpHooks::begin_forward(batch);
   gate_ = last_copied_out_ = ranks_.record();
@@ -34,7 +39,8 @@ void Fsdp2Hooks::post_forward(int unit) {
 
 Program Fsdp2Hooks::pre_backward(int unit) {
   ranks_.host(plan_.hook_seconds);
-  gate_ = last_copied_out_;  // when forward is over its last output goes, too [49]
+  // The output of forward's last all-gather is free after its copy-out [49].
+  gate_ = last_copied_out_;
   prepare(order_.pre_backward(unit));
   co_return;
 }
@@ -62,6 +68,7 @@ Program Fsdp2Hooks::finish(const FsdpAction& action) {
   co_return;
 }
 
+// Gathers units, and copies out the units that compute next.
 void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
   for (const FsdpAction& action : actions) {
     if (action.deed == FsdpDeed::unshard) {
@@ -72,7 +79,8 @@ void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
   }
 }
 
-// Shards are copied into their place of the output, which is then gathered in place [48].
+// The shard is copied to its place in the output, and the output is gathered in place [48]. With
+// ZeRO++ backward gathers the secondary shards within the node.
 void Fsdp2Hooks::unshard(int u, bool backward) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   Event shard = gate_;
@@ -85,9 +93,9 @@ void Fsdp2Hooks::unshard(int u, bool backward) {
                                       : shard;
 }
 
-// Copies the output into the parameters on the compute stream. Until that is done for the unit
-// before (forward) or for this one (backward), no further all-gather starts: its memory would be
-// the third [49].
+// Copies the output into the parameters on the compute stream. The next all-gather needs memory for
+// its output, and at most two outputs exist. So it starts only after the previous unit's copy-out
+// in forward, and after this unit's copy-out in backward [49].
 void Fsdp2Hooks::use(int u, bool backward) {
   if (!backward) gate_ = last_copied_out_;
   ranks_.wait(ready(u));
@@ -104,9 +112,10 @@ void Fsdp2Hooks::reshard(int unit) {
   ranks_.host(plan_.unit(unit).reshard_views);
 }
 
+// Copy-in on the compute stream, reduce-scatter, hybrid all-reduce, then division and cast.
 void Fsdp2Hooks::reduce(int u) {
   const FsdpUnitPlan& unit = plan_.unit(u);
-  // At most one reduce-scatter in flight, and it is compute that waits [52].
+  // At most one reduce-scatter is in flight: the compute stream waits for the previous one [52].
   ranks_.wait(last_reduce_scatter_);
   context_.copies(unit.join_gradients);
   StreamId stream = reduce_;

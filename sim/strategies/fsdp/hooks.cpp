@@ -1,4 +1,5 @@
-// The part of the hooks that FSDP1 and FSDP2 share. Numbers in brackets: facts of docs/strategies.md.
+// The part of the hooks that FSDP1 and FSDP2 share: communicators, ends of micro-batches, and
+// kernels after reductions. Numbers in brackets are facts of docs/facts.md.
 #include "strategies/fsdp/hooks.hpp"
 
 #include <utility>
@@ -18,6 +19,7 @@ FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
                   !plan_.layout.options.offload.delayed_update),
       ready_(plan_.units.size()) {}
 
+// In a pipeline gradients are reduced once a step, by end_micro_batches().
 void FsdpHooks::begin_forward(const MicroBatch& batch) {
   first_micro_batch_ = batch.first;
   const bool each = plan_.layout.options.sync_every_micro_batch || batch.last;
@@ -25,7 +27,8 @@ void FsdpHooks::begin_forward(const MicroBatch& batch) {
   order_.begin_forward(batch.first, reduces_);
 }
 
-// Of a pipeline's micro-batch: another one's forward may have run since its own.
+// In a pipeline other micro-batches' forward may have run since this micro-batch's own, so its
+// number is set a second time.
 void FsdpHooks::begin_backward(const MicroBatch& batch) {
   first_micro_batch_ = batch.first;
   order_.begin_forward(batch.first, reduces_);
@@ -58,7 +61,7 @@ StreamId FsdpHooks::add_stream(const std::string& name) {
 Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer,
                              const Event& after) {
   if (!unit.expert) return context_.collective(shards_, transfer, after);
-  // Ranks that alone hold their experts share them with nobody.
+  // Experts that a single rank holds are not sharded: there is no collective.
   return transfer.seconds > 0 ? context_.collective(expert_shards_, transfer, after) : after;
 }
 

@@ -1,5 +1,6 @@
-// FSDP as hooks on the training step: they carry out what FsdpOrder says on the streams of a version.
-// The price of each action is in plan.hpp.
+// FSDP as hooks on the training step. FsdpOrder says which actions the host issues at a hook; the
+// classes below issue them on the streams of FSDP1 or FSDP2, at the prices of FsdpPlan. fsdp.cpp
+// makes the hooks.
 #pragma once
 
 #include <deque>
@@ -11,11 +12,12 @@
 
 namespace lockstep {
 
-// Base of both versions. NCCL runs the collectives of one communicator one after the other, whatever stream
-// they come from (facts 11, 30): a late reduce-scatter blocks the next all-gather.
+// Base of both versions. NCCL runs the collectives of one communicator one after the other, on
+// whichever stream they were issued (facts 11, 30): a late reduce-scatter blocks the next
+// all-gather.
 class FsdpHooks : public TrainingHooks {
  public:
-  // Names of transfers are of the plan's units: it is moved, never copied.
+  // Takes the plan by move, because names of transfers refer to texts inside it.
   FsdpHooks(TrainingContext& context, FsdpPlan&& plan);
 
   const UpdateWork& update() const override { return plan_.update; }
@@ -24,26 +26,32 @@ class FsdpHooks : public TrainingHooks {
     return plan_.layout.once_a_step && !plan_.layout.options.reshard_in_pipeline && !batch.first;
   }
   void begin_forward(const MicroBatch& batch) override;
-  // Waits for all reductions; with CPU offload the host does, too [42, 59].
+  // Lets the compute stream wait for all reductions; with CPU offload the host waits, too (facts
+  // 42, 59).
   Program end_backward() override;
   void begin_backward(const MicroBatch& batch) override;
   Program end_micro_batches() override;
-  // Every rank has the norm of its shards only, and found_inf of them.
+  // A rank knows the norm and found_inf of its own shards only, so all ranks reduce both.
   void reduce_scalar() override;
 
  protected:
-  // The compute stream waits for all reductions; the event is when the gradients are complete.
+  // Lets the compute stream wait for all reductions. Returns the moment at which the gradients are
+  // complete.
   virtual Event await_reductions() = 0;
-  // Carries out what the order says after a unit's backward, or at the end of the micro-batches.
+  // Issues an action at the end of the micro-batches of a pipeline.
   virtual Program finish(const FsdpAction& action) = 0;
 
+  // The moment at which a unit's parameters, or the output of its all-gather, are there.
   Event& ready(int u) { return ready_[static_cast<std::size_t>(u)]; }
-  // A stream of casts and copies on the device; with CPU offload its transfers are what takes long.
+  // Adds a stream of casts and copies. A wait for it counts as communication with CPU offload,
+  // because its transfers to and from the host take longest, and as copies otherwise.
   StreamId add_stream(const std::string& name);
-  // Over the shards, or over the replicas of each.
+  // Issue a collective over the ranks that share the unit's shards, or over the replicas of a
+  // shard.
   Event over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
-  // The kernels after a reduction: division, cast, and addition to what earlier micro-batches left.
+  // The kernels after a reduction: division, cast, and in later micro-batches addition to the
+  // shard's gradient.
   const QueuedWork& after_reduce(const FsdpUnitPlan& unit) const;
 
   TrainingContext& context_;
@@ -51,14 +59,14 @@ class FsdpHooks : public TrainingHooks {
   const FsdpPlan plan_;
   FsdpOrder order_;
   OffloadedShards offloaded_;
-  bool reduces_ = true;  // in this micro-batch
+  bool reduces_ = true;  // this micro-batch reduces its gradients
 
  private:
   Communicator& shards_;
   Communicator& expert_shards_;
   Communicator& replicas_;
-  const bool host_reads_;     // the gradients, before the next step begins
-  std::vector<Event> ready_;  // of each unit: its parameters, or the collective's output, are there
+  const bool host_reads_;  // the host updates, and needs the gradients before the next step begins
+  std::vector<Event> ready_;  // by unit
   bool first_micro_batch_ = true;
 };
 
@@ -82,10 +90,10 @@ class Fsdp1Hooks final : public FsdpHooks {
   Program reduce(int unit, Event gradient);
 
   StreamId pre_unshard_, post_backward_, all_reduce_;
-  std::deque<Event> freed_;  // the rate limiter's queue [34]
-  Event start_;              // of this forward, in the compute stream [42]
-  // The latest unit's reduction: its input is ready, its last collective, its end; and the last
-  // collective of the unit before.
+  std::deque<Event> freed_;  // the rate limiter's queue: ends of the use of freed units (fact 34)
+  Event start_;              // begin of this forward in the compute stream (fact 42)
+  // Moments of the latest unit's reduction: its input is ready, its last collective ends, the whole
+  // reduction ends. `collective_before_`: end of the last collective of the reduction before.
   Event last_input_, last_collective_, last_reduction_, collective_before_;
 };
 
@@ -110,11 +118,13 @@ class Fsdp2Hooks final : public FsdpHooks {
   void reduce(int unit);
 
   StreamId copy_in_, reduce_, all_reduce_;
-  // ZeRO++ on several nodes: the ranks of a node, and those at the same place in all nodes.
+  // ZeRO++ on several nodes: the ranks of a node, and the ranks at the same place of all nodes.
+  // Null without ZeRO++.
   Communicator* in_node_ = nullptr;
   Communicator* between_nodes_ = nullptr;
-  Event gate_;             // before it no all-gather may begin
-  Event last_copied_out_;  // of the forward unit before
+  Event gate_;             // no all-gather may begin before this moment (fact 49)
+  Event last_copied_out_;  // end of the latest copy-out of forward
+  // Ends of the latest unit's reduce-scatter, last collective and reduction.
   Event last_reduce_scatter_, last_collective_, last_reduction_;
 };
 

@@ -1,5 +1,6 @@
-// Which of FSDP's options do nothing in a job. Every condition has its counterpart in what reads
-// the option; tests/questions/options_test.cpp tries all of them.
+// Options of FSDP that have no effect in a job, and its part in the accuracy replay. Every
+// condition mirrors the code that reads the option; tests/questions/options_test.cpp tries all
+// options.
 #include <algorithm>
 
 #include "results/schedule.hpp"
@@ -69,6 +70,8 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   return idle.take();
 }
 
+// The replay can delay whole updates only: with a fraction below 1 the device's part is not
+// delayed.
 void Fsdp::describe_updates(const Job& job, UpdateSchedule& schedule) const {
   if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {
     delay_updates(schedule);

@@ -1,4 +1,5 @@
-// Numbers in brackets: facts of docs/strategies.md.
+// Resolves the options as PyTorch does, chooses the groups of ranks that shard together, and lays
+// out each unit over them. Numbers in brackets are facts of docs/facts.md.
 #include "strategies/fsdp/layout.hpp"
 
 #include <algorithm>
@@ -15,6 +16,8 @@ bool is_hybrid(Sharding sharding) {
   return sharding == Sharding::hybrid_shard || sharding == Sharding::hybrid_shard_zero2;
 }
 
+// Sets the shard groups. One replica makes a hybrid mode its plain counterpart, and one rank makes
+// every mode no_shard [28].
 void choose_groups(const Job& job, FsdpLayout& layout) {
   FsdpOptions& options = layout.options;
   int ranks = options.sharding == Sharding::no_shard ? 1 : job.mesh.copies();
@@ -31,6 +34,7 @@ void choose_groups(const Job& job, FsdpLayout& layout) {
   if (ranks == 1) options.sharding = Sharding::no_shard;
 }
 
+// The user's element size, or the default if the user gives 0.
 int chosen_bytes(double wanted, int otherwise) {
   return wanted > 0 ? static_cast<int>(std::lround(wanted)) : otherwise;
 }
@@ -45,15 +49,16 @@ double FsdpLayout::optimizer_elements() const {
   return sum;
 }
 
+// FSDP2's optimizer has a part of every tensor, FSDP1's one flat tensor per unit, or with
+// use_orig_params the tensors that the rank's range of the flat one touches.
 int FsdpLayout::optimizer_tensors() const {
   int sum = 0;
   for (const FsdpUnit& unit : units) {
     const int tensors = unit.trainable_tensors();
     if (options.version == 2) {
-      sum += tensors;  // every rank has a part of each
+      sum += tensors;
     } else if (options.use_orig_params) {
-      sum +=
-          std::min(tensors, tensors / groups_of(unit).ranks + 1);  // those that its range touches
+      sum += std::min(tensors, tensors / groups_of(unit).ranks + 1);
     } else if (tensors > 0) {
       ++sum;
     }
@@ -69,7 +74,8 @@ int shards_of_node(const Job& job) {
 FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options) {
   FsdpLayout layout;
   layout.options = options;
-  if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
+  // Ranks on CPUs compute in host memory, so there is nothing to offload.
+  if (is_host(job.machine.device)) layout.options.offload = {};
   choose_groups(job, layout);
   if (options.zeropp.is_used() && shards_of_node(job) > 0) {
     layout.node_groups = shard_groups(job, shards_of_node(job), "fsdp.zeropp");

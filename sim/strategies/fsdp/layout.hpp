@@ -1,4 +1,6 @@
-// Who shards with whom, and the units that are gathered and reduced together.
+// The layout of an FSDP job: the groups of ranks that shard together, the units that are gathered
+// and reduced together, and their sizes. Time (plan.hpp) and memory (sharded_state.hpp) work from
+// the same layout.
 #pragma once
 
 #include <vector>
@@ -9,29 +11,33 @@
 
 namespace lockstep {
 
-// The options after PyTorch's own rules (fact 28), the process groups and the units' sizes.
 struct FsdpLayout {
-  FsdpOptions options;  // sharding resolved: no_shard on one rank, no hybrid with one replica
-  ShardGroups groups;   // of the model
-  ShardGroups expert_groups;
-  // ZeRO++: the ranks of a node, and those at the same place in all nodes; not hybrid on one node.
+  // After PyTorch's own rules (fact 28): no_shard on one rank, no hybrid mode with one replica.
+  FsdpOptions options;
+  ShardGroups groups;         // for all parameters except experts
+  ShardGroups expert_groups;  // for experts
+  // ZeRO++: shard groups are the ranks of a node, replica groups the ranks at the same place of all
+  // nodes. Not hybrid on one node and without ZeRO++.
   ShardGroups node_groups;
-  int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;  // per element; of wide units 4
+  // Bytes per element of shards, of all-gathers and of reductions. A wide unit has 4 in each case.
+  int shard_bytes = 4, gather_bytes = 4, reduce_bytes = 4;
   std::vector<FsdpUnit> units;
-  std::vector<UnitLayout> layouts;  // of each unit
-  // In a pipeline: parameters are gathered once a step, and gradients reduced once all micro-batches are over
-  // (PyTorch, torch/distributed/pipelining/stage.py: backward_maybe_with_nosync; facts H45, H46).
+  std::vector<UnitLayout> layouts;  // by unit
+  // In a pipeline: parameters are gathered once a step, and gradients are reduced once all
+  // micro-batches are over (PyTorch, torch/distributed/pipelining/stage.py:
+  // backward_maybe_with_nosync; facts H45, H46).
   bool once_a_step = false;
 
   bool sharded() const { return groups.sharded(); }
   const ShardGroups& groups_of(const FsdpUnit& unit) const {
     return unit.expert ? expert_groups : groups;
   }
-  // Parameters stay gathered between forward and backward.
+  // Whether parameters stay gathered between forward and backward.
   bool keeps_parameters() const {
     return options.sharding == Sharding::shard_grad_op ||
            options.sharding == Sharding::hybrid_shard_zero2;
   }
+  // Whether each node keeps a copy of the parameters, from which backward gathers (ZeRO++).
   bool secondary_shards() const { return options.zeropp.secondary_shards && node_groups.hybrid(); }
   int gather_bytes_of(const FsdpUnit& unit) const { return unit.wide ? 4 : gather_bytes; }
   int reduce_bytes_of(const FsdpUnit& unit) const { return unit.wide ? 4 : reduce_bytes; }
@@ -40,18 +46,19 @@ struct FsdpLayout {
     const bool quantized = options.zeropp.quantized_weights && !(backward && secondary_shards());
     return quantized && sharded() && !expert;
   }
+  // Whether the host updates some of the parameters, while the ranks compute on accelerators.
   bool updates_on_host(const Job& job) const {
     return options.offloaded_share() > 0 && job.machine.device.architecture != Architecture::cpu;
   }
-  // What the optimizer of one rank sees.
+  // Elements and tensors that the optimizer of one rank updates.
   double optimizer_elements() const;
   int optimizer_tensors() const;
 };
 
-// Ranks of a node that hold different parts, where there are several such nodes; else 0.
+// Number of ranks of a node that hold different shards, if the job has several such nodes; else 0.
 int shards_of_node(const Job& job);
 
-// Throws ConfigError when shard_group does not fit the ranks or the nodes.
+// Throws ConfigError if shard_group does not fit the ranks or the nodes.
 FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Adds up the lone times of what each communicator carries in a step.
+// A lower bound of FSDP's step time, without simulating: plays FsdpOrder's actions and adds up the
+// lone times of each communicator's collectives. Recommendations use it to skip hopeless points.
 #include <algorithm>
 
 #include "strategies/fsdp/fsdp.hpp"
@@ -8,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// Seconds that the collectives of micro-batches take alone.
+// Sums over micro-batches of the seconds that collectives take alone, by communicator.
 class LoneTimes {
  public:
   explicit LoneTimes(const FsdpPlan& plan) : plan_(plan), order_(plan.layout, plan.hooks) {}
@@ -44,16 +45,18 @@ class LoneTimes {
 
 }  // namespace
 
-// A communicator carries one collective after the other, none faster than alone, and all of a step's
-// within it: parameters are gathered once the update before is done, gradients reduced before the
-// next.
+// Why this is a bound: a communicator carries one collective after the other, none faster than
+// alone, and all collectives of a step lie within the step. Parameters are gathered after the
+// previous update, gradients are reduced before the next one. Shards and replicas share a
+// communicator unless the groups are hybrid; then the busier one of two is the bound.
 double Fsdp::least_communication_seconds(const Job& job) const {
   if (job.parts || job.mesh.expert > 1) return 0;
   const FsdpLayout layout = fsdp_layout(job, options_);
   TrainingWorld world(job, "fsdp", Engine::loop);
   const FsdpPlan plan = fsdp_plan(world.parts.front(), layout);
   LoneTimes lone_times(plan);
-  // Those after the second are like it, but for the last.
+  // Micro-batches between the second and the last repeat the second, so it is counted several
+  // times.
   const int played = std::min(job.accumulation, 3);
   for (int micro = 0; micro < played; ++micro) {
     const double shards = lone_times.shards, replicas = lone_times.replicas;

@@ -1,4 +1,5 @@
-// Drives read shards in the order of their uses, ahead of them.
+// Issues copies between device, host and NVMe drives. Drives read shards ahead, in the order of
+// their uses; writes of gradients follow their copies to the host.
 #include "strategies/fsdp/offloaded_shards.hpp"
 
 namespace lockstep {
@@ -6,6 +7,8 @@ namespace lockstep {
 OffloadedShards::OffloadedShards(TrainingContext& context)
     : context_(context), nvme_(context.ranks.add_stream("NVMe", WaitCause::communication)) {}
 
+// A read from NVMe starts as soon as the drives are free. The copy to the device waits for the read
+// and for `after`.
 Event OffloadedShards::to_device(StreamId stream, const FsdpUnitPlan& unit, const Event& after) {
   if (unit.to_device.seconds <= 0) return after;
   if (unit.read <= 0) return context_.copy(stream, unit.to_device, after);

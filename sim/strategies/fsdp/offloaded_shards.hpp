@@ -1,4 +1,6 @@
-// Copies of FSDP's shards between the device and the tiers that hold them (facts 44, H115, H116).
+// Copies of FSDP's shards between the device and the memory that holds them: host or NVMe (facts
+// 44, H115, H116). FsdpHooks calls it before each all-gather and after each reduction; without
+// offload both calls do nothing.
 #pragma once
 
 #include "strategies/fsdp/plan.hpp"
@@ -9,9 +11,11 @@ class OffloadedShards {
  public:
   explicit OffloadedShards(TrainingContext& context);
 
-  // A unit's shard, on the device: at once after `after` where it lives there.
+  // Copies a unit's shard to the device, on `stream` and after `after`. Returns the moment at which
+  // the shard is there: `after` itself if the shard lives on the device.
   Event to_device(StreamId stream, const FsdpUnitPlan& unit, const Event& after);
-  // A unit's reduced gradients, in the tier from which the update reads them.
+  // Copies a unit's reduced gradients to the tier from which the update reads them, after `after`.
+  // Returns the moment at which they are there.
   Event gradients_to_host(StreamId stream, const FsdpUnitPlan& unit, const Event& after);
 
  private:

@@ -1,5 +1,6 @@
-// What a user can say about FSDP in a scenario file. Semantics: docs/strategies.md and the facts cited
-// at each field.
+// Options of the strategy `fsdp` in a scenario file. One describe() per struct declares each
+// field's name, text, unit and range; the file reader, the JSON Schema and the docs are generated
+// from it (core/fields.hpp). Semantics: docs/strategies.md and the facts cited below.
 #pragma once
 
 #include <array>
@@ -11,22 +12,31 @@
 
 namespace lockstep {
 
+// PyTorch's sharding strategies (fact 28). The first three shard over all ranks, the hybrid ones
+// over groups of ranks (a node by default), between which shards of gradients are all-reduced:
+//   full_shard          parameters are freed after forward and gathered again for backward (ZeRO-3)
+//   shard_grad_op       parameters stay gathered from forward to backward (ZeRO-2)
+//   no_shard            nothing is sharded: an all-reduce per unit
+//   hybrid_shard        full_shard inside a group
+//   hybrid_shard_zero2  shard_grad_op inside a group
 enum class Sharding { full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2 };
 template <>
 struct EnumNames<Sharding> {
   static constexpr std::array names{"full_shard", "shard_grad_op", "no_shard", "hybrid_shard",
                                     "hybrid_shard_zero2"};
 };
+// When the host of FSDP1 asks for the next unit in backward: when it is needed (none), before the
+// present unit computes (pre), or after it (post) (facts 36, 37).
 enum class BackwardPrefetch { none, pre, post };
 template <>
 struct EnumNames<BackwardPrefetch> {
   static constexpr std::array names{"none", "pre", "post"};
 };
-// Which modules become FSDP units of their own (strategies/fsdp/units.hpp).
+// The rule that chooses the modules that become FSDP units (strategies/fsdp/units.hpp).
 enum class WrapPolicy {
-  automatic,       // size when min_parameters is given, else block
+  automatic,       // size if min_parameters is given, else block
   block,           // every repeated block; models without blocks fall back to `size`
-  block_and_ends,  // and the layers before them, and those after them (torchtitan)
+  block_and_ends,  // blocks, the layers before all blocks, and the layers after them (torchtitan)
   size,            // PyTorch's size_based_auto_wrap_policy
   none,            // the whole model is one unit
 };
@@ -37,20 +47,22 @@ struct EnumNames<WrapPolicy> {
 
 struct WrapOptions {
   WrapPolicy policy = WrapPolicy::automatic;
-  double min_parameters = 0;  // 0 = 1e8, the default of size_based_auto_wrap_policy
+  double min_parameters = 0;  // of a unit by `size`; 0 = 1e8, PyTorch's default
 
+  // Whether the repeated blocks of the model become units, if it has any.
   bool by_block() const {
     return policy == WrapPolicy::block || policy == WrapPolicy::block_and_ends;
   }
 };
 
-// ZeRO++ (Wang et al. 2023): less traffic between nodes. Names are DeepSpeed's.
+// ZeRO++ (Wang et al. 2023): less traffic between nodes. In comments: DeepSpeed's names.
 struct ZeroPlusPlus {
-  bool quantized_weights = false;  // zero_quantized_weights: gathered as int8
-  bool secondary_shards =
-      false;  // zero_hpz_partition_size: a copy in every node, which backward gathers
-  bool quantized_gradients =
-      false;  // zero_quantized_gradients: exchanged as int4, in a node and between nodes
+  // zero_quantized_weights: parameters are gathered as int8.
+  bool quantized_weights = false;
+  // zero_hpz_partition_size: each node keeps a sharded copy, from which backward gathers.
+  bool secondary_shards = false;
+  // zero_quantized_gradients: gradients are exchanged as int4, in a node and then between nodes.
+  bool quantized_gradients = false;
 
   bool is_used() const { return quantized_weights || secondary_shards || quantized_gradients; }
 };
@@ -64,12 +76,13 @@ void describe(Visitor& v, ZeroPlusPlus& z) {
           "Gradients are exchanged as int4: within nodes, added up, and between nodes.");
 }
 
+// The options of one `fsdp` entry.
 struct FsdpOptions {
   static constexpr const char* name = "fsdp";
   static constexpr const char* summary =
       "parameters, gradients and optimizer state are sharded; gathered per unit";
-  // Shards within a node differ from shards over all only where there are several nodes. PyTorch
-  // deprecates version 1.
+  // hybrid_shard differs from full_shard on several nodes only. Version 1 has a higher complexity,
+  // because PyTorch deprecates it.
   static constexpr std::array forms{
       StrategyForm{"fsdp2", "FSDP", "{version: 2}", 1, true},
       StrategyForm{"fsdp2 shard_grad_op", "FSDP", "{version: 2, sharding: shard_grad_op}", 1, true},
@@ -84,24 +97,25 @@ struct FsdpOptions {
   Sharding sharding = Sharding::full_shard;
   WrapOptions wrap;
   BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
-  bool forward_prefetch = false;
+  bool forward_prefetch = false;  // FSDP1 only (fact 31)
   bool limit_all_gathers = true;  // FSDP1 only (fact 34)
   bool cpu_offload = false;       // PyTorch's (facts 44, 59)
   OffloadOptions offload{};       // DeepSpeed's (facts H113, H115, H116)
   ZeroPlusPlus zeropp{};
   double gather_bytes = 0;  // bytes per element gathered (param_dtype); 0 = by precision
   double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
-  bool autocast = false;
+  bool autocast = false;    // in addition to mixed precision: norms and loss in fp32
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
   bool reshard_in_pipeline = false;    // FSDP2 (fact H45): false = gathered once a step
   int shard_group = 0;                 // ranks per shard group of the hybrid modes; 0 = one node
-  bool use_orig_params =
-      false;  // FSDP1 only: 16-byte alignment and views of every parameter (fact 27)
+  // FSDP1 only: 16-byte alignment and views of every parameter (fact 27).
+  bool use_orig_params = false;
 
+  // Whether shards of the parameters lie outside the device between their uses.
   bool offloads_parameters() const {
     return cpu_offload || offload.parameters != OffloadTier::device;
   }
-  // Of the parameters, updated by the host.
+  // Share of the parameters that the host updates, 0 to 1.
   double offloaded_share() const {
     if (cpu_offload) return 1;
     return offload.is_used() ? offload.fraction : 0;

@@ -1,7 +1,11 @@
-// What FSDP's host does at the hooks around a unit, in program order. It depends on the program
-// alone, never on time: the simulation of a step (fsdp1.cpp, fsdp2.cpp) and its memory
-// (sharded_state.cpp) carry out the same list. FSDP1: facts 29-45, FSDP2: facts 46-59 of
-// docs/strategies.md.
+// The actions of FSDP's host at the hooks around a unit, in program order. They depend on the
+// program alone, never on time, so that the simulation of a step (fsdp1.cpp, fsdp2.cpp), its memory
+// (sharded_state.cpp) and its lower bound (least_communication.cpp) play the same list. FSDP1
+// follows facts 29-45, FSDP2 facts 46-59 of docs/facts.md.
+//
+// Example: FSDP1, full_shard, backward_prefetch pre; units 1, 2, 3 in forward.
+//   pre_forward(2)    unshard 2, use 2          pre_backward(2)   use 2, unshard 1 (prefetch)
+//   post_forward(2)   reshard 2                 post_backward(2)  join 2, reshard 2, reduce 2
 #pragma once
 
 #include <deque>
@@ -15,11 +19,11 @@ namespace lockstep {
 
 enum class FsdpDeed {
   unshard,     // ask for the gathered parameters
-  use,         // the parameters must be there for what is computed next
+  use,         // wait for the parameters, because the unit computes next
   join,        // FSDP1: the parameters' gradients become one flat gradient [40]
   accumulate,  // add to the unsharded gradients of earlier micro-batches [45, 58]
   keep,        // keep the unsharded gradients for the next micro-batch
-  reshard,     // give the gathered parameters back
+  reshard,     // free the gathered parameters
   reduce,      // reduce the gradients over the ranks
 };
 
@@ -28,27 +32,29 @@ struct FsdpAction {
   int unit = 0;
   bool backward = false;
   bool fresh = true;  // unshard: the parameters are not there yet; keep: no gradients are kept yet
-  // unshard: first the host waits until the oldest unit in the rate limiter's queue is out of use
-  // and takes it out; reshard: the unit enters the queue [34].
+  // FSDP1's rate limiter [34]. unshard: the host first waits until the oldest unit in the limiter's
+  // queue is out of use, and removes it. reshard: the unit enters the queue.
   bool limited = false;
 };
 
-// Which hooks are called before and after each layer.
+// The places of the units' hooks before and after layers.
 HookPlaces fsdp_hooks(const FsdpLayout& layout, const TrainingStep& step);
 
+// Keeps the state of all units (gathered, prefetched) and answers each hook with its actions.
+// REQUIRES: hooks are called in the order of the passes.
 class FsdpOrder {
  public:
   FsdpOrder(const FsdpLayout& layout, const HookPlaces& hooks);
 
   // `reduces`: gradients are reduced in this micro-batch.
   void begin_forward(bool first_micro_batch, bool reduces);
-  // What follows from a hook; valid until the next one.
+  // The actions of a hook; the span is valid until the next call.
   using Actions = std::span<const FsdpAction>;
   Actions pre_forward(int unit);
   Actions post_forward(int unit);
   Actions pre_backward(int unit);
   Actions post_backward(int unit);
-  // In a pipeline: what follows when all micro-batches of the step are over.
+  // The actions when all micro-batches of a pipeline's step are over; none without a pipeline.
   Actions end_micro_batches();
 
  private:
@@ -58,7 +64,7 @@ class FsdpOrder {
     int next = -1;      // unit whose forward begins after this one's
     int previous = -1;  // unit whose forward ends before this one's: backward's next
     bool gathered = false, prefetched = false, used = false, needed_in_backward = false;
-    bool kept = false;  // gradients, from earlier micro-batches of a pipeline
+    bool kept = false;  // it has gradients from earlier micro-batches of a pipeline
   };
   Unit& of(int unit) { return units_[static_cast<std::size_t>(unit)]; }
   bool version_two() const { return options_.version == 2; }
@@ -69,7 +75,7 @@ class FsdpOrder {
 
   FsdpOptions options_;
   bool sharded_, keeps_parameters_, once_a_step_;
-  std::vector<int> backward_order_;  // of the units
+  std::vector<int> backward_order_;  // units in the order in which backward completes them
   std::vector<Unit> units_;
   std::size_t in_flight_ = 0;  // units in the rate limiter's queue
   bool first_micro_batch_ = true, reduces_ = true;

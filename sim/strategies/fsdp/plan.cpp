@@ -1,4 +1,6 @@
-// Numbers in brackets: facts of docs/strategies.md.
+// Prices everything that FSDP does around a unit: collectives from the cost room, kernels as bytes
+// through device memory, host time of Python from public traces. Numbers in brackets are facts of
+// docs/facts.md.
 #include "strategies/fsdp/plan.hpp"
 
 #include <fmt/format.h>
@@ -13,16 +15,17 @@ namespace lockstep {
 
 namespace {
 
-// Host time of FSDP's Python around a unit, in dispatches of one backward operator on the host they
-// were derived for, so that it follows the speed of the machine. Modelled defaults:
-// - a hook (pre/post forward, pre/post backward): 200 us. With a profiler attached, which about
-//   doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms for all of
-//   the post-backward one (pytorch issue 102434), another 1.04 ms for pre-backward (pytorch PR
-//   98250).
-// - views of one parameter: with use_orig_params also 6.8 us for the sharded one and 2.7 us to look
-//   for writes (400 parameters, pytorch PR 96958).
-// - FSDP2 registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for a
-//   pre-forward hook (pytorch issue 173680).
+// Host time of FSDP's Python around a unit, in dispatches of one backward operator. The figures
+// were derived for a host with dispatches of host_dispatch seconds; in this unit they follow the
+// speed of the simulated host. Modeled defaults:
+//   a hook    200 us, before and after forward and backward. With a profiler attached, which about
+//             doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms
+//             for all of the post-backward hook (pytorch issue 102434), another trace 1.04 ms for
+//             pre-backward (pytorch PR 98250).
+//   a view    of one parameter: with use_orig_params also 6.8 us for the sharded view and 2.7 us to
+//             look for writes (400 parameters, pytorch PR 96958).
+//   FSDP2     registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for
+//             a pre-forward hook (pytorch issue 173680).
 constexpr double dispatches_per_second = 1 / host_dispatch;
 constexpr double hook_dispatches = 200e-6 * dispatches_per_second;
 constexpr double sharded_view_dispatches = 6.8e-6 * dispatches_per_second;
@@ -37,6 +40,9 @@ int pre_division(int ranks) {
   return factor;
 }
 
+// Prices of one job's units. In its functions `all` are the elements of a unit on all ranks,
+// `shard` the elements of one rank; `gather`, `reduce` and `kept` are bytes per element of an
+// all-gather, a reduction and a shard.
 class Pricing {
  public:
   Pricing(const Job& job, const FsdpLayout& layout, JobNetwork& network)
@@ -90,16 +96,18 @@ class Pricing {
     return unit;
   }
 
+  // Host seconds of one dispatch on the simulated host.
   double dispatch() const { return job_.costs->stream(1, 1).host; }
 
  private:
-  // Bytes of a shard's gradients that leave the device.
+  // Bytes of a shard's gradients that are copied to the host.
   double offloaded_gradients(double shard) const {
     const FsdpOptions& options = layout_.options;
     return shard * options.offloaded_share() *
            gradient_bytes_on_host(options.offload, job_.step->precision);
   }
 
+  // Kernels and host time of FSDP1 [39, 40, 43, 45].
   void version_one(FsdpUnitPlan& unit, const FsdpUnit& owner, double all, double shard) const {
     const int tensors = static_cast<int>(owner.parameters.size());
     const double gather = layout_.gather_bytes_of(owner), reduce = layout_.reduce_bytes_of(owner);
@@ -107,6 +115,8 @@ class Pricing {
     if (gather != kept) unit.before_gather = kernels((kept + gather) * shard, 1);
     // Autograd concatenates the parameters' gradients into the flat one [40].
     if (tensors > 1) unit.join_gradients = job_.costs->stream(2 * gather * all, 1);
+    // Around the reduction: casts where the types differ, divisions where their factor exceeds 1.
+    // In later micro-batches the shard's gradient is added to (three streams).
     double before = 0, after = 0;
     int before_launches = 0, after_launches = 0;
     const auto add = [](double& bytes, int& launches, double more) {
@@ -129,6 +139,7 @@ class Pricing {
     }
   }
 
+  // Kernels and host time of FSDP2 [48, 52, 56].
   void version_two(FsdpUnitPlan& unit, std::size_t index, int tensors) const {
     const FsdpUnit& owner = layout_.units[index];
     const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
@@ -158,7 +169,8 @@ class Pricing {
     unit.after_later_reduce = kernels(after + 3 * kept * shard, launches + tensors);
   }
 
-  // Scales of the quantised blocks are left out: less than 0.1 % of the bytes.
+  // Replaces exchanges of a unit by ZeRO++'s. Scales of the quantized blocks are left out:
+  // less than 0.1 % of the bytes.
   void zero_plus_plus(FsdpUnitPlan& unit, double all) const {
     constexpr double int8 = 1, int4 = 0.5;
     const ZeroPlusPlus& options = layout_.options.zeropp;
@@ -179,7 +191,9 @@ class Pricing {
       unit.after_gather = job_.costs->stream((int8 + gather) * all, 1);
     }
     if (!options.quantized_gradients) return;
-    // Joined, quantised; what comes from all ranks is read, added up, and quantised once more between nodes.
+    // Gradients are joined and quantized, exchanged by all-to-all, read and added up. On several
+    // nodes this happens inside each node first; the sums are quantized a second time and exchanged
+    // between nodes.
     unit.join_gradients = append(unit.join_gradients, kernels((reduce + int4) * all, 1));
     if (nodes.hybrid()) {
       const double in_node = all / nodes.ranks;
@@ -209,6 +223,7 @@ class Pricing {
 
 }  // namespace
 
+// FsdpPlan::update is not set: fsdp.cpp adds the update for the simulation.
 FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout) {
   const Job& job = context.job;
   FsdpPlan plan;

@@ -1,5 +1,7 @@
-// Shards, gathered units, unsharded and sharded gradients of one FSDP rank, allocated and freed as
-// FsdpOrder says (facts 26-60). A ModelState of memory/step_player.hpp.
+// The model's memory on one FSDP rank: shards, gathered units, unsharded and sharded gradients,
+// allocated and freed as FsdpOrder says (facts 26-60). It is a ModelState
+// (memory/layer_player.hpp): the step player calls its functions in the order of a step, and
+// activations are not its concern.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,7 @@ class ShardedState {
   void zero_gradients();
 
  private:
+  // Plays the actions of a hook.
   void carry_out(FsdpOrder::Actions actions);
   void begin_backward_of(int unit);
 
@@ -46,12 +49,13 @@ class ShardedState {
   std::vector<ShardedUnit> units_;
   UnitTensors tensors_;
   std::vector<int> owner_;                 // by layer: the unit of its parameters, -1 = none
-  std::vector<std::vector<int>> running_;  // by layer: the units whose modules it lies in
-  std::deque<std::int64_t> limiter_;       // events the host may have to wait for (fact 34)
+  std::vector<std::vector<int>> running_;  // by layer: the units around it, outermost first
+  std::deque<std::int64_t> limiter_;       // the rate limiter's queue of events (fact 34)
   bool first_micro_batch_ = true, has_state_ = false;
-  BackwardHalf half_ = BackwardHalf::both;
-  Tape::Block latest_gradient_ =
-      CachingAllocator::nothing;  // of weights alone: the host's variable has it
+  BackwardHalf half_ = BackwardHalf::both;  // of the backward under way
+  // In an action for weights' gradients alone: the latest gradient, which a variable of the host's
+  // loop keeps alive.
+  Tape::Block latest_gradient_ = CachingAllocator::nothing;
 };
 
 }  // namespace lockstep

@@ -1,4 +1,7 @@
-// Allocates and frees the tensors of a unit as PyTorch does: FSDP1's flat ones, FSDP2's one per parameter.
+// Allocates and frees the tensors of a unit in PyTorch's order: FSDP1 has one flat tensor per unit
+// and defers releases by record_stream() (fact 41); FSDP2 has a tensor per parameter and frees at
+// once (fact 55). Code: torch/distributed/fsdp/_runtime_utils.py and
+// _fully_shard/_fsdp_collectives.py.
 #include "strategies/fsdp/unit_tensors.hpp"
 
 #include <algorithm>
@@ -52,15 +55,17 @@ void UnitTensors::release_later(Block block) {
   tape_.free_after(block, ++event_);
 }
 
-// A caching allocator counts a reduction's input as free at once, though it cannot serve again. On
-// a host it is there until the reduction is over; assumed: by the time the next unit has joined its
-// gradients (as FSDP2 waits for it, fact 52).
+// On a device the caching allocator counts a reduction's input as free at once, though the block
+// cannot be reused yet. On a host the input exists until the reduction is over. Assumption: the
+// reduction is over when the next unit has joined its gradients, as in FSDP2, which waits for it
+// (fact 52).
 void UnitTensors::release_reduced(Block input) {
   if (!tape_.on_host()) return release_later(input);
   tape_.free(reduce_input_);
   reduce_input_ = input;
 }
 
+// Order: copy of an offloaded shard, cast of the shard, output of the all-gather.
 void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (unit.gathered || (!moves_ && unit.gather_bytes == layout_.shard_bytes)) return;
   unit.gathered = true;
@@ -87,7 +92,9 @@ void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (low_precision != nothing) release_later(low_precision);
 }
 
-// FSDP2 copies the collective's output into one tensor per parameter before the unit computes.
+// FSDP2 copies the collective's output into one tensor per parameter before the unit computes (fact
+// 48). In forward the output lives until the next unit's copy-out, in backward until its own (fact
+// 49).
 void UnitTensors::use(ShardedUnit& unit, bool backward) {
   if (unit.gather_output == nothing) return;
   if (!backward) {
@@ -115,7 +122,8 @@ void UnitTensors::reshard(ShardedUnit& unit) {
   }
 }
 
-// Autograd joins the parameters' gradients into the flat one: twice the unit for a moment (fact 40).
+// Autograd joins the parameters' gradients into the flat one: twice the unit for a moment (fact
+// 40).
 void UnitTensors::join(ShardedUnit& unit) {
   if (unit.gradients.size() < 2) return;
   const Block flat =
@@ -139,6 +147,8 @@ void UnitTensors::keep(ShardedUnit& unit, bool first_micro_batch) {
   std::swap(unit.gradients, unit.accumulated);
 }
 
+// Cast to reduce_dtype, reduce-scatter, cast to the type of the shard (fact 39). Each step defers
+// the release of its input.
 void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
   if (unit.gradients.empty()) return;
   Block input = unit.gradients.front();
@@ -167,11 +177,13 @@ void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
   keep_shard_gradient(unit, {output});
 }
 
+// Copy-in to the input of the reduce-scatter, reduce-scatter, cast (fact 52). The input lives until
+// the next unit's reduction (fact 53).
 void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
   std::vector<Block>& gradients = pieces ? unit.of_pieces : unit.gradients;
   if (gradients.empty()) return;
-  // Compute waits for the previous unit's reduce-scatter (fact 52); experts come before the module around them,
-  // and are one unit with it.
+  // Compute waits for the previous unit's reduce-scatter, so its input is freed (fact 52). Experts
+  // are reduced just before the module around them, and both inputs are freed together.
   if (unit.expert || reduce_input_ != nothing) {
     tape_.free(std::exchange(reduce_input_, nothing));
     tape_.free(std::exchange(experts_input_, nothing));
@@ -191,10 +203,12 @@ void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
     tape_.free(std::exchange(output, cast));
   }
   if (!pieces) return keep_shard_gradient(unit, {output});
-  // It is added to what earlier micro-batches left. The unit's other gradients, where earlier micro-batches
-  // have left some, are reduced with it, and their shards are views that keep all of the output. The half of
-  // backward for weights leaves none: it knows the stage's registered parameters, which are shards once the
-  // head has been given back.
+  // The shard of the pieces' gradients stays if earlier micro-batches have left no such shard.
+  // Otherwise it is added to theirs and freed, with one exception. The unit may have unsharded
+  // gradients from earlier micro-batches; these are reduced with it, and their shards are views
+  // that keep all of the output alive. An action for weights' gradients alone leaves no such
+  // gradients, because it knows the stage's registered parameters only, which are shards once the
+  // head has been resharded.
   if (layout_.options.offloaded_share() > 0) {
     tape_.free(output);
   } else if (unit.shard_gradients_of_pieces.empty()) {
@@ -213,10 +227,10 @@ void UnitTensors::keep_shard_gradient(ShardedUnit& unit, std::vector<Block> redu
       unit.shard_gradients =
           like_shard(unit, MemoryKind::gradients, (1 - offloaded) * layout_.shard_bytes);
     }
+    // The reduced gradient is copied to the host, or added to the shard of earlier micro-batches.
     for (const Block block : reduced) {
-      // Copied to the host, or added to what earlier micro-batches left.
       if (fsdp1_ && offloaded > 0) {
-        offloaded_.push_back(block);  // the handle keeps it until backward is over (fact 44)
+        offloaded_.push_back(block);  // FSDP1's handle keeps it until backward is over (fact 44)
       } else if (fsdp1_) {
         release_later(block);
       } else {

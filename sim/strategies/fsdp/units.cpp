@@ -1,4 +1,6 @@
-// Wraps modules by block or by size.
+// Divides a model into FSDP units: chooses the wrapped modules by block or by size, and gives each
+// parameter to the innermost wrapped module around its layer. The size policy is PyTorch's
+// size_based_auto_wrap_policy (torch/distributed/fsdp/wrap.py).
 #include "strategies/fsdp/units.hpp"
 
 #include <algorithm>
@@ -20,11 +22,13 @@ struct TextHash : std::hash<std::string_view> {
 };
 using Modules = std::unordered_set<std::string, TextHash, std::equal_to<>>;
 
+// "a.b" of "a.b.c"; "" of a path without dots.
 std::string_view parent(std::string_view path) {
   const std::size_t dot = path.rfind('.');
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
+// The repeated blocks of the model.
 Modules block_modules(const TrainingStep& step) {
   Modules modules;
   for (const Layer& layer : step.layers) {
@@ -33,13 +37,14 @@ Modules block_modules(const TrainingStep& step) {
   return modules;
 }
 
-// The module tree, as named_children() would give it.
+// A node of the module tree, as named_children() would give it.
 struct Module {
   std::string path;
-  std::int64_t own = 0;  // elements of its own parameters
-  std::vector<int> children;
+  std::int64_t own = 0;       // elements of its own parameters
+  std::vector<int> children;  // indices into the tree
 };
 
+// All modules above layers with parameters; the root is element 0.
 std::vector<Module> module_tree(const TrainingStep& step) {
   std::vector<Module> tree(1);
   std::map<std::string, int, std::less<>> index{{"", 0}};
@@ -53,7 +58,7 @@ std::vector<Module> module_tree(const TrainingStep& step) {
     return module_index;
   };
   for (const Layer& layer : step.layers) {
-    if (layer.wide) continue;  // in a unit of its own
+    if (layer.wide) continue;  // wide layers are units of their own
     for (const Parameter& parameter : layer.parameters) {
       tree[node(node, layer.name)].own += parameter.count;
     }
@@ -70,6 +75,7 @@ Modules module_lists(const TrainingStep& step) {
   return lists;
 }
 
+// size_based_auto_wrap_policy over a module tree. `never`: modules that must not become units.
 class SizePolicy {
  public:
   SizePolicy(const std::vector<Module>& tree, Modules never, std::int64_t least)
@@ -86,7 +92,7 @@ class SizePolicy {
     for (const int child : tree_[module].children) sum += total(child);
     return sum;
   }
-  // Both return how many elements of the subtree are in units.
+  // Both return the number of elements of the subtree that are in units.
   std::int64_t wrap_children(int module) {
     if (total(module) < least_) return 0;
     std::int64_t wrapped = 0;
@@ -108,6 +114,7 @@ class SizePolicy {
   Modules wrapped_;
 };
 
+// The modules that the policy wraps.
 Modules chosen_modules(const TrainingStep& step, const WrapOptions& wrap) {
   WrapPolicy policy = wrap.policy;
   if (policy == WrapPolicy::automatic) {
@@ -124,6 +131,7 @@ Modules chosen_modules(const TrainingStep& step, const WrapOptions& wrap) {
   return SizePolicy(module_tree(step), module_lists(step), least).modules();
 }
 
+// The modules that the policy wraps, and all wide layers.
 Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
   Modules modules = chosen_modules(step, wrap);
   for (const Layer& layer : step.layers) {
@@ -132,7 +140,7 @@ Modules wrapped_modules(const TrainingStep& step, const WrapOptions& wrap) {
   return modules;
 }
 
-// The wrapped module closest around a layer; "" = the root.
+// The innermost wrapped module around a layer; "" = the root.
 std::string_view innermost_module(const Layer& layer, const Modules& modules) {
   std::string_view best;
   for (const std::string_view start :
@@ -152,8 +160,10 @@ double round_up(double value, double multiple) {
 
 using Units = std::map<std::string, FsdpUnit, std::less<>>;  // by module
 
-// Experts that other ranks do not have are a unit of their own, gathered and reduced together with their module:
-// a group of parameters with a mesh of its own (torchtitan 0.3.0, distributed/fsdp.py: shard_placement_fn).
+// Gives the layer's parameters to the unit of `module`. Experts go to a unit of their own beside
+// it, because fewer ranks hold them: in PyTorch they are a parameter group with a mesh of its own,
+// gathered and reduced together with the module (torchtitan 0.3.0, distributed/fsdp.py:
+// shard_placement_fn).
 void add_parameters(const Layer& layer, int index, const std::string& module, Units& units) {
   for (const Parameter& parameter : layer.parameters) {
     FsdpUnit& owner = units[parameter.expert ? module + " experts" : module];
@@ -171,8 +181,9 @@ void add_parameters(const Layer& layer, int index, const std::string& module, Un
   }
 }
 
-// The unit of layer `index`, which is before or after the blocks; its key. Backward begins with the layers
-// after them, which stay gathered (torchtitan, distributed/fsdp.py).
+// Adds layer `index`, which is before or after all blocks, to the unit of that end; returns the
+// unit's key. Backward begins with the layers after the blocks, so they stay gathered (torchtitan,
+// distributed/fsdp.py).
 std::string end_unit(const Layer& layer, int index, bool after, Units& units) {
   const std::string key = after ? " head" : " embedding";
   FsdpUnit& unit = units[key];
@@ -185,9 +196,11 @@ std::string end_unit(const Layer& layer, int index, bool after, Units& units) {
   return key;
 }
 
-// The units of layers [begin, end), which have a root of their own.
+// Appends the units of layers [begin, end), which have a root of their own. `ends`: the layers
+// before and after the blocks are units, too.
 void add_units(const TrainingStep& step, const Modules& modules, bool ends, int begin, int end,
                std::vector<FsdpUnit>& result) {
+  // The layers of the blocks are [first_block, last_block].
   Units units;
   int first_block = end, last_block = begin - 1;
   for (int i = begin; i < end; ++i) {
@@ -195,12 +208,13 @@ void add_units(const TrainingStep& step, const Modules& modules, bool ends, int 
     first_block = std::min(first_block, i);
     last_block = i;
   }
-  // A part without blocks is the embedding alone, or the head and the loss.
+  // A part without blocks is either the embedding alone, or the head and the loss.
   if (first_block == end && step.layers[end - 1].is_loss) first_block = begin;
   for (int i = begin; i < end; ++i) {
     const Layer& layer = step.layers[i];
     const std::string_view innermost = innermost_module(layer, modules);
-    // The module runs from the first to the last layer below it, its nested units included.
+    // Each wrapped module around the layer runs from its first to its last layer, nested units
+    // included.
     for (std::string_view path = innermost; !path.empty(); path = parent(path)) {
       const auto found = units.find(path);
       if (found != units.end()) {
@@ -220,6 +234,7 @@ void add_units(const TrainingStep& step, const Modules& modules, bool ends, int 
   }
   for (auto& [module, unit] : units) {
     if (unit.parameters.empty()) continue;
+    // Experts are hooked with the module around them.
     if (unit.expert) {
       const auto around = units.find(module.substr(0, module.rfind(" experts")));
       if (around != units.end() && !around->first.empty()) {
@@ -227,6 +242,7 @@ void add_units(const TrainingStep& step, const Modules& modules, bool ends, int 
         unit.last = around->second.last;
       }
     }
+    // The root runs all layers except the loss, which is outside the wrapped model.
     if (module.empty()) {
       unit.root = unit.stays = true;
       unit.first = begin;
@@ -277,6 +293,7 @@ std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wr
       wrap.policy == WrapPolicy::block_and_ends &&
       std::ranges::none_of(step.layers, [](const Layer& layer) { return layer.tied_layer >= 0; }) &&
       std::ranges::any_of(step.layers, [](const Layer& layer) { return !layer.block.empty(); });
+  // Parts of a pipeline's rank begin at a received activation.
   std::vector<FsdpUnit> result;
   for (int first = 0, end = 0; first < layers; first = end) {
     end = first + 1;
@@ -284,7 +301,7 @@ std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wr
     add_units(step, modules, ends, first, end, result);
   }
   std::ranges::stable_sort(result, {}, [](const FsdpUnit& unit) {
-    return std::pair{unit.first, -unit.last};  // the outer one first
+    return std::pair{unit.first, -unit.last};  // the outer unit first
   });
   return result;
 }

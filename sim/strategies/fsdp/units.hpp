@@ -1,6 +1,11 @@
-// FSDP units: which parameters are gathered, freed and reduced together. A wrapped module owns all
+// FSDP units: parameters that are gathered, freed and reduced together. A wrapped module owns all
 // parameters of its subtree that no nested unit owns; the rest belongs to the root (fact 26).
-// Modules are read off the dotted names of layers and their blocks.
+// fsdp_layout() makes them. The tree of modules follows from the dotted names of layers and blocks.
+//
+// Example, policy block: layers embed | blocks.0.* | blocks.1.* | norm, head
+//   units  ""        embed, norm, head (the root: gathered first, freed last)
+//          blocks.0  its layers
+//          blocks.1  its layers
 #pragma once
 
 #include <cstdint>
@@ -15,46 +20,47 @@ namespace lockstep {
 struct FsdpUnit {
   std::string module;  // dotted path; "" = the root
   bool root = false;
-  bool stays = false;                 // gathered from forward to backward, as the root
-  bool wide = false;                  // of layers that stay fp32 (Layer::wide)
-  bool expert = false;                // experts, sharded over the ranks that hold the same ones
+  bool stays = false;                 // stays gathered from forward to backward, as the root does
+  bool wide = false;                  // its layers stay fp32 (Layer::wide)
+  bool expert = false;                // experts, sharded over the ranks that hold the same experts
   int first = 0, last = 0;            // its module runs layers [first, last] of the step
-  std::vector<int> layers;            // that hold parameters it owns, ascending
+  std::vector<int> layers;            // indices of the layers whose parameters it owns, ascending
   std::vector<Parameter> parameters;  // in definition order
 
-  double elements() const;  // of its parameters
-  double trainable_elements() const;
+  double elements() const;            // of all parameters
+  double trainable_elements() const;  // of the parameters that have gradients
   int trainable_tensors() const;
-  // Mean bytes of an element, where a trained one takes so many.
+  // Mean bytes of an element in memory, if a trained element takes `element_bytes`. Frozen
+  // parameters may be stored in other types (Parameter::stored_bytes).
   double mean_bytes(double element_bytes) const;
-  double mean_gathered_bytes(double element_bytes) const;  // on their way to the unit
+  // Mean bytes of an element in an all-gather, if a trained element takes `element_bytes`.
+  double mean_gathered_bytes(double element_bytes) const;
 };
 
-// In order of forward; the root first, if it owns anything. A model without parameters has no
-// units. Parts of a model that a pipeline's rank holds (workload/joined_parts.hpp) have a root each, as PyTorch's
-// stages are modules of their own.
-//   block      every distinct Layer::block is a unit; a model without blocks is wrapped by size
-//   block_and_ends  the same, and the layers before the blocks, and those after them: torchtitan's, but for
-//   a head that is tied to the embedding, with which both are in the root
-//   size       PyTorch's size_based_auto_wrap_policy: from the leaves up, a module becomes a unit
-//   when
-//              the parameters in it that are in no unit yet are at least min_parameters; never an
-//              nn.ModuleList, which holds the blocks of models of tokens
-//   none       the root alone
-// Each layer that stays wide is a unit besides (FSDP1, torch/distributed/fsdp/_wrap_utils.py: _auto_wrap).
+// The units in the order of forward, the root first if it owns anything. A model without parameters
+// has no units. Each part of a model that a rank of a pipeline holds (workload/joined_parts.hpp)
+// has a root of its own, as PyTorch's stages are modules of their own. Policies:
+//   block           every distinct Layer::block is a unit; models without blocks are wrapped by size
+//   block_and_ends  also the layers before all blocks, and the layers after them, as in torchtitan;
+//                   with a head that is tied to the embedding, both stay in the root
+//   size            PyTorch's size_based_auto_wrap_policy: from the leaves up, a module becomes a
+//                   unit if its parameters that are in no unit yet are at least min_parameters. An
+//                   nn.ModuleList, which holds the blocks of token models, never becomes a unit
+//   none            the root alone
+// In addition each wide layer is a unit (FSDP1, torch/distributed/fsdp/_wrap_utils.py: _auto_wrap).
 std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wrap);
 
-// How a unit is laid out over `ranks` (facts 27, 46).
+// The sizes of a unit that is sharded over a number of ranks (facts 27, 46).
 struct UnitLayout {
   double elements = 0;  // of all ranks together, padding included
   double shard = 0;     // of one rank: elements / ranks
   double trained = 1;   // share of the elements that have gradients
 };
 
-// FSDP1: the flat parameter is padded to a multiple of `ranks`; with `aligned_elements` > 0 every
-// parameter starts at a multiple of so many elements. FSDP2: dimension 0 of every parameter is
-// padded.
+// FSDP1: one flat parameter, padded to a multiple of `ranks`. With `aligned_elements` > 0 every
+// parameter in it starts at a multiple of this number. `trained` is not set.
 UnitLayout flat_layout(const FsdpUnit& unit, int ranks, std::int64_t aligned_elements = 0);
+// FSDP2: dimension 0 of every parameter is padded to a multiple of `ranks`. `trained` is not set.
 UnitLayout per_parameter_layout(const FsdpUnit& unit, int ranks);
 
 }  // namespace lockstep

@@ -1,4 +1,9 @@
-// Gossip among synchronous ranks, and the common parts of all graphs.
+// Gossip among synchronous ranks (ring and exponential graph), and the parts that all graphs share:
+// memory, options, the schedule of averages for the accuracy replay. Asynchronous pairs are in
+// pairs.cpp.
+//
+//   step     | gradients         | average | update | flatten | gradients ...
+//   exchange | parameters travel |                            | parameters travel ...
 #include "strategies/gossip/gossip.hpp"
 
 #include <algorithm>
@@ -20,13 +25,16 @@ std::vector<GradientTensor> replica_gradients(const Job& job) {
   return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
 }
 
+// Bytes of the parameters that a rank averages.
 double model_bytes(const Job& job) {
   double elements = 0;
   for (const GradientTensor& tensor : replica_gradients(job)) elements += tensor.elements;
   return elements * parameter_bytes(job.step->precision);
 }
 
-// A rank's exchange begins when its senders and receivers are ready; other ranks may be late.
+// Averages with neighbors after every `every` steps. A rank's exchange begins when its senders and
+// receivers are ready; other ranks may be late. So each lane is a group of its own on the
+// communicator, and becomes ready with the latest lane beside it (beside_).
 class NeighbourAverager final : public TrainingHooks {
  public:
   NeighbourAverager(TrainingContext& context, const GossipOptions& options)
@@ -44,9 +52,10 @@ class NeighbourAverager final : public TrainingHooks {
     for (int lane = 0; lane < ranks_.lanes(); ++lane) each.push_back({lane});
     communicator_ = &ranks_.add_communicator("averaging", each);
     flatten_ = job.costs->stream(2 * model_bytes(job), tensors);
+    // For each exchange of the graph: its price, and the lanes that each lane waits for.
     for (const Shift& shift : shifts_) {
       transfers_.push_back(price(job, context.network, shift, model_bytes(job)));
-      // One communicator has all transfers, for all groups.
+      // One communicator carries all transfers, so transfers never meet on a link.
       for (const LinkUse& use : transfers_.back().spec.uses) context.world.meet(use.link, false);
       std::vector<std::vector<int>>& beside = beside_.emplace_back();
       for (const int rank : rank_of_lane) {
@@ -64,10 +73,13 @@ class NeighbourAverager final : public TrainingHooks {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
   bool outlasts_micro_batches() const override { return options_.overlap; }
+  // With overlap the average comes between the gradients and the update (algorithm 1 of the
+  // papers).
   Program end_micro_batches() override {
     average();
     co_return;
   }
+  // Sends the updated parameters. Without overlap the average follows at once.
   Program after_update(int step) override {
     if (shifts_.empty() || step % options_.every != 0) co_return;
     const std::size_t which = at(step / options_.every) % shifts_.size();
@@ -78,6 +90,8 @@ class NeighbourAverager final : public TrainingHooks {
   }
 
  private:
+  // Waits for the exchange under way, if there is one: first for late neighbors, then for the
+  // transfer, so that both are booked by their cause.
   void average() {
     if (!travels_.state()) return;
     ranks_.wait(ready_);
@@ -92,13 +106,14 @@ class NeighbourAverager final : public TrainingHooks {
   const GossipOptions options_;
   const std::vector<Shift> shifts_;
   std::vector<PricedTransfer> transfers_;              // by shift
-  std::vector<std::vector<std::vector<int>>> beside_;  // by shift and lane
+  std::vector<std::vector<std::vector<int>>> beside_;  // [shift][lane]: lanes it exchanges with
   Communicator* communicator_ = nullptr;
   QueuedWork flatten_, average_;
-  Event ready_, travels_;
+  Event ready_, travels_;  // all senders and receivers are ready; the parameters have arrived
 };
 
-// Pairs of neighbours tell ranks apart that are not equally far from one that differs.
+// Groups for the division into lanes (lane_classes.hpp). If some rank differs, ranks are told apart
+// by their distance to it along the ring: two divisions into pairs of neighbors do this.
 std::vector<RankGroups> neighbours_of(const Job& job) {
   std::vector<RankGroups> axes;
   const int ranks = job.mesh.gpus();
@@ -112,6 +127,7 @@ std::vector<RankGroups> neighbours_of(const Job& job) {
   return axes;
 }
 
+// The steps and averages of a synchronous run, for the accuracy replay.
 UpdateSchedule gossip_schedule(const Job& job, const GossipOptions& options,
                                const StrategyResult& result) {
   const int ranks = job.mesh.gpus(), steps = job.simulation.steps;
@@ -123,7 +139,7 @@ UpdateSchedule gossip_schedule(const Job& job, const GossipOptions& options,
       const auto averages = static_cast<std::int64_t>(schedule.averages.size());
       schedule.pushes[at(step * ranks + rank)].read = averages;
     }
-    // Beside a step travel the parameters of the one before.
+    // With overlap the parameters of the previous step travel beside this step.
     const int sent = options.overlap ? step - 1 : step;
     if (sent < 0 || sent % options.every != 0) continue;
     const Shift& shift = shifts[at(sent / options.every) % shifts.size()];
@@ -138,6 +154,7 @@ UpdateSchedule gossip_schedule(const Job& job, const GossipOptions& options,
 
 }  // namespace
 
+// The program of synchronous ranks repeats after all exchanges of the graph, `every` steps each.
 StrategyResult Gossip::simulate(const Job& job) const {
   UpdateSchedule schedule;
   const bool alone = job.mesh.gpus() == 1, apart = options_.pairs() && !alone;
@@ -162,7 +179,8 @@ StrategyResult Gossip::simulate(const Job& job) const {
   return result;
 }
 
-// The rank's own parameters as one tensor, and the received parameters.
+// A replica with its own parameters as one tensor, and the received parameters: during the whole
+// step with overlap, for a moment without.
 std::vector<MemoryUse> Gossip::stage_memory(const Job& job, const MemoryQuery& query) const {
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);

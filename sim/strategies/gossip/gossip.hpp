@@ -1,8 +1,8 @@
-// Gossip: every rank trains a whole model, and averages its parameters with those of a few ranks
-// instead of all. Private to the room; others use strategies/table.hpp. D-PSGD (Lian et al., "Can
-// decentralized algorithms outperform centralized algorithms?", 2017), SGP (Assran et al.,
-// "Stochastic gradient push for distributed deep learning", 2019), AD-PSGD (Lian et al.,
-// "Asynchronous decentralized parallel stochastic gradient descent", 2018).
+// The strategy `gossip`: every rank trains a whole model, and averages its parameters with a few
+// other ranks instead of all. Private to the room; others use strategies/table.hpp. It simulates
+// D-PSGD (Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017),
+// SGP (Assran et al., "Stochastic gradient push for distributed deep learning", 2019) and AD-PSGD
+// (Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018).
 #pragma once
 
 #include "strategies/gossip/options.hpp"
@@ -10,6 +10,7 @@
 
 namespace lockstep {
 
+// strategies/strategy.hpp describes the overridden functions.
 class Gossip final : public StrategyOf<GossipOptions> {
  public:
   explicit Gossip(const GossipOptions& options) : StrategyOf(options) {}

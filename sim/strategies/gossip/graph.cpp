@@ -1,4 +1,5 @@
-// Counts messages inside nodes and between them.
+// Makes the exchanges of a graph, and prices them by counting messages inside nodes and between
+// nodes. The busiest rank and the busiest node set the time of an exchange.
 #include "strategies/gossip/graph.hpp"
 
 #include <algorithm>
@@ -9,11 +10,13 @@ namespace lockstep {
 
 namespace {
 
-// Messages of a shift by where they travel.
+// Numbers of messages of a shift, inside nodes and across nodes.
 struct Volume {
-  int inside = 0, across = 0;          // of all ranks
-  int rank_inside = 0;                 // of the busiest rank,
-  int node_across = 0, node_gpus = 0;  // of the busiest node, and how many GPUs of it send them
+  int inside = 0, across = 0;  // of all ranks
+  int rank_inside = 0;         // that the busiest rank receives inside its node
+  // Messages that the busiest node receives from other nodes, and the largest number of GPUs of a
+  // node that receive such messages.
+  int node_across = 0, node_gpus = 0;
 };
 
 Volume volume_of(const Shift& shift, int ranks, int gpus_per_node) {
@@ -36,8 +39,8 @@ Volume volume_of(const Shift& shift, int ranks, int gpus_per_node) {
   return volume;
 }
 
-// With the links' totals as so many bytes of all messages make them: a price is that of all ranks
-// of `group`.
+// Price of a message of `bytes` from each rank of `group`. The totals of links are scaled from the
+// messages of all ranks of the job to `all_bytes`, because only some ranks send such a message.
 PricedTransfer message(const Job& job, JobNetwork& network, const CommGroup& group, double bytes,
                        double all_bytes) {
   PricedTransfer result = network.collective(group, Collective::send_recv, bytes);
@@ -63,6 +66,7 @@ std::vector<int> senders(const Shift& shift, int rank, int ranks) {
   return result;
 }
 
+// The slower of both kinds of messages gives the time; links of both are loaded.
 PricedTransfer price(const Job& job, JobNetwork& network, const Shift& shift, double bytes) {
   const int ranks = job.mesh.gpus(), node = job.machine.gpus_per_node;
   const Volume volume = volume_of(shift, ranks, node);

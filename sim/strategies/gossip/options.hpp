@@ -1,5 +1,6 @@
-// Options of gossip in a scenario file. Parsers, strategies and schema use the visitors below.
-// Semantics: docs/strategies.md.
+// Options of the strategy `gossip` in a scenario file. One describe() per struct declares each
+// field's name, text, unit and range; the file reader, the JSON Schema and the docs are generated
+// from it (core/fields.hpp). Semantics: docs/strategies.md.
 #pragma once
 
 #include <array>
@@ -19,11 +20,14 @@ struct EnumNames<PairPartners> {
   static constexpr std::array names{"any", "ring"};
 };
 
-// Ranks that average with each other.
-struct RingGraph {};  // D-PSGD (Lian et al. 2017): all with both ranks beside them, thirds
-struct ExponentialGraph {
-};                   // SGP (Assran et al. 2019): with one rank, 1, 2, 4, ... away in turn, halves
-struct PairsGraph {  // AD-PSGD (Lian et al. 2018): two at a time, halves; nobody keeps step
+// Graphs of ranks that average with each other. D-PSGD (Lian et al. 2017): each rank with both
+// ranks beside it on a ring; each of the three counts a third.
+struct RingGraph {};
+// SGP (Assran et al. 2019): each rank with the rank 1, 2, 4, ... places before it, in turn; each
+// counts a half.
+struct ExponentialGraph {};
+// AD-PSGD (Lian et al. 2018): two ranks at a time, each counts a half; ranks keep no common step.
+struct PairsGraph {
   PairPartners partners = PairPartners::any;
 };
 using GossipGraph = std::variant<RingGraph, ExponentialGraph, PairsGraph>;
@@ -42,6 +46,7 @@ void describe(Visitor& v, PairsGraph& o) {
           "two neighbours (ring).");
 }
 
+// The options of one `gossip` entry.
 struct GossipOptions {
   static constexpr const char* name = "gossip";
   static constexpr const char* summary =
@@ -49,9 +54,12 @@ struct GossipOptions {
       "pairs";
   static constexpr std::array<StrategyForm, 0> forms{};
   GossipGraph graph;
-  int every = 1;
-  bool overlap = true;  // as in all three papers
+  int every = 1;  // steps from one averaging to the next
+  // Parameters travel beside the next step's gradients, as in all three papers; false: a rank waits
+  // for the average before its next step.
+  bool overlap = true;
 
+  // Null if the graph is not of pairs.
   const PairsGraph* pairs() const { return std::get_if<PairsGraph>(&graph); }
 };
 

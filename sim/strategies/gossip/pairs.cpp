@@ -1,8 +1,11 @@
-// Each rank is a program of its own. One of even number, after its update, asks one of odd number
-// for an average: its parameters there, the other's back, side by side, by a thread that takes no
-// multiprocessor. Odd ones answer one after the other, so there is no circle of ranks that wait for
-// each other (section 4.2). Gradients wait for nothing: a rank with an average under way requests
-// the next one after a later step.
+// AD-PSGD: each rank is a program of its own. After its update a rank of even number asks a rank of
+// odd number, drawn at random, for an average. Both send their parameters at the same time, by
+// threads that take no multiprocessors. Odd ranks answer one request after the other, so that no
+// circle of waiting ranks arises (section 4.2 of the paper). Gradients wait for nothing: a rank
+// whose average is still under way asks after a later step.
+//
+//   rank 0 (even)  | step | asks rank 1, waits its turn | exchange | average at the next gradients
+//   rank 1 (odd)   | step | exchange with another rank  | exchange | average at the next gradients
 #include "strategies/gossip/pairs.hpp"
 
 #include <deque>
@@ -17,9 +20,10 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::uint32_t partner_event =
-    6;  // of the draws' keys: the next after those of stragglers.cpp
+// Kind of event in the keys of random draws: the next after the kinds of stragglers.cpp.
+constexpr std::uint32_t partner_event = 6;
 
+// The odd ranks that an even rank may ask.
 std::vector<int> partners_of(PairPartners partners, int rank, int ranks) {
   std::vector<int> result;
   for (int other = 1; other < ranks; other += 2) {
@@ -29,18 +33,20 @@ std::vector<int> partners_of(PairPartners partners, int rank, int ranks) {
   return result;
 }
 
-// State that passes between a rank's steps and its averages.
+// State that a rank's steps and its averages share.
 struct GossipRank {
   explicit GossipRank(Executor& executor) : free(executor), arrived(executor) {}
   TrainingContext* context = nullptr;
-  Bell free, arrived;
-  bool answers = false, asks = false;  // an average is under way
-  double began = 0, ended = 0;         // of the latest that it asked for; seconds
-  int next = 0;                        // step after which it asks again
-  int open = 0;                        // averages whose arithmetic its device has yet to do
-  std::int64_t read = 0;               // averages before its step in progress
+  Bell free, arrived;  // an odd rank has answered; an even rank's average has arrived
+  // An exchange is under way: of an odd rank that answers, of an even rank that has asked.
+  bool answers = false, asks = false;
+  double began = 0, ended = 0;  // simulated time of the latest exchange that it asked for
+  int next = 0;                 // first step after which it may ask for another average
+  int open = 0;                 // arrived averages whose arithmetic its device has yet to do
+  std::int64_t read = 0;        // number of averages in the run before its step in progress
 };
 
+// All ranks of a run, and the links between them.
 class Pairs {
  public:
   Pairs(TrainingWorld& world, const Job& job, const GossipOptions& options, double bytes,
@@ -53,7 +59,8 @@ class Pairs {
         network_(world.world, job) {
     const int tensors =
         static_cast<int>(gradient_tensors(*job.step, gradient_bytes(job.step->precision)).size());
-    // Into one tensor; then two are read and one is written.
+    // The arithmetic of an average: flatten the parameters (two streams), then read two tensors and
+    // write one.
     arithmetic_ =
         append(job.costs->stream(2 * bytes, tensors), job.costs->stream(3 * bytes, tensors));
     for (int rank = 0; rank < job.mesh.gpus(); ++rank) ranks_.emplace_back(world_.executor());
@@ -64,15 +71,17 @@ class Pairs {
     for (int node = 0; node < nodes; ++node) add_links(node);
   }
 
+  // Introduces a rank: each rank is a stage of the world.
   void enter(TrainingContext& context) { ranks_[at(context.stage.stage)].context = &context; }
-  // When the gradients are complete: the arithmetic of averages that have arrived since the last
-  // gradients.
+  // Waits until the rank's gradients are complete, and issues the arithmetic of the averages that
+  // have arrived since the previous gradients.
   Program average(int rank) {
     GossipRank& self = ranks_[at(rank)];
     const Event gradients = self.context->ranks.record();
     co_await world_.executor().sleep_until(gradients.state()->at(0));
     for (; self.open > 0; --self.open) self.context->copies(arithmetic_, "average parameters");
   }
+  // After the update: an even rank without a request under way asks for an average.
   Program after_step(int rank, int step) {
     GossipRank& self = ranks_[at(rank)];
     const auto steps = static_cast<std::int64_t>(schedule_.pushes.size());
@@ -87,7 +96,7 @@ class Pairs {
   }
 
  private:
-  // Two GPUs are busy with each other, and meet no other on the links inside a node.
+  // Price of an exchange inside a node. A pair shares no link with other pairs there.
   void price_inside() {
     inside_ = network_.collective({.ranks_per_node = 2}, Collective::send_recv, bytes_);
     for (LinkUse& use : inside_.spec.uses) {
@@ -96,6 +105,7 @@ class Pairs {
       world_.meet(use.link, false);
     }
   }
+  // NICs and uplink of a node, on which exchanges of several pairs may meet.
   void add_links(int node) {
     const FabricSpec& fabric = job_.machine.fabric;
     const int nics = std::max(1, fabric.nics_per_node), leaf = fabric.nodes_per_leaf;
@@ -105,6 +115,7 @@ class Pairs {
     uplinks_.push_back(
         {network_.link(LinkClass::uplink, node / leaf, uplink_rate(job_.machine)), bytes_});
   }
+  // The transfer between two ranks, both directions at once.
   TransferSpec between(int one, int other) const {
     const int leaf = job_.machine.fabric.nodes_per_leaf;
     const int from = one / job_.machine.gpus_per_node, to = other / job_.machine.gpus_per_node;
@@ -116,7 +127,8 @@ class Pairs {
     }
     return spec;
   }
-  // The rank's next step begins with the average.
+  // Without overlap: host and compute stream wait for the average. The time until the exchange
+  // began is waiting for the partner, the rest is communication.
   Program arrival(GossipRank& self) {
     RankGroup& ranks = self.context->ranks;
     while (self.asks) co_await self.arrived.rung();
@@ -125,6 +137,7 @@ class Pairs {
     ranks.wait(arrived);
     co_await ranks.host_wait(arrived);
   }
+  // A request: draws the partner, waits until it is free, and exchanges parameters with it.
   Program exchange(int rank, int step) {
     const std::vector<int> partners =
         partners_of(options_.pairs()->partners, rank, job_.mesh.gpus());
@@ -153,12 +166,13 @@ class Pairs {
   UpdateSchedule& schedule_;
   World& world_;
   JobNetwork network_;
-  PricedTransfer inside_, across_;
+  PricedTransfer inside_, across_;       // an exchange inside a node, and between nodes
   QueuedWork arithmetic_;                // of one average on one rank
   std::vector<LinkUse> nics_, uplinks_;  // by node
   std::deque<GossipRank> ranks_;
 };
 
+// The steps of one rank.
 class PairHooks final : public TrainingHooks {
  public:
   PairHooks(TrainingContext& context, Pairs& pairs)
@@ -172,7 +186,7 @@ class PairHooks final : public TrainingHooks {
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
-  // Its clock is the world's, too.
+  // Averages arrive in simulated time at any moment of a step, so each micro-batch is simulated.
   bool outlasts_micro_batches() const override { return true; }
   Program end_micro_batches() override { return pairs_.average(rank_); }
 

@@ -1,4 +1,5 @@
-// AD-PSGD: asynchronous ranks that average in pairs. Used if the graph of `gossip` is `pairs`.
+// AD-PSGD: asynchronous ranks that average in pairs (Lian et al. 2018). Gossip::simulate() calls it
+// if the graph of `gossip` is `pairs` and there are at least two ranks.
 #pragma once
 
 #include "results/schedule.hpp"
@@ -7,7 +8,8 @@
 
 namespace lockstep {
 
-// `bytes`: of a rank's parameters. Fills the schedule's steps and averages.
+// Simulates the job. `bytes`: of a rank's parameters. Fills the steps and averages of `schedule`,
+// in the order of simulated time.
 StrategyResult simulate_pairs(const Job& job, const GossipOptions& options, double bytes,
                               UpdateSchedule& schedule);
 

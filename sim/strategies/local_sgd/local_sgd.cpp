@@ -1,5 +1,8 @@
-// As torch.distributed.algorithms.model_averaging does it: PeriodicModelAverager after each step of
-// the optimizer, average_parameters() when its time has come.
+// Local SGD as torch.distributed.algorithms.model_averaging does it: PeriodicModelAverager is
+// called after each step of the optimizer, and every `every` steps it calls average_parameters().
+//
+//   every `every` steps: flatten (torch.cat), divide by the ranks, host waits for the device,
+//                        all-reduce, parameters become views of the sum
 #include "strategies/local_sgd/local_sgd.hpp"
 
 #include <algorithm>
@@ -14,16 +17,19 @@ namespace lockstep {
 
 namespace {
 
-// torch.cat copies so many tensors with one kernel (CAT_ARRAY_BATCH_SIZE of ATen's Shape.cu).
+// Number of tensors that torch.cat copies with one kernel (CAT_ARRAY_BATCH_SIZE of ATen's
+// Shape.cu).
 constexpr int tensors_per_kernel = 128;
 
+// The trainable tensors, which are averaged.
 std::vector<GradientTensor> tensors_of(const Job& job) {
   return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
 }
 
+// Averages after the update. Nothing else is exchanged.
 class Averager final : public TrainingHooks {
  public:
-  // `exchanged`: bytes of a fragment.
+  // `exchanged`: bytes of one exchange: a fragment of the averaged bytes.
   Averager(TrainingContext& context, const LocalSgdOptions& options, double exchanged)
       : context_(context),
         ranks_(context.ranks),
@@ -33,6 +39,7 @@ class Averager final : public TrainingHooks {
         communicator_(context.stage.communicator("averaging", gradient_ranks(context.job.mesh))) {
     const Job& job = context.job;
     if (job.mesh.copies() == 1) return;
+    // Kernels and host time of one exchange, in PyTorch's order.
     const int tensors = std::max(1, static_cast<int>(replica_.tensors.size()) / options.fragments);
     const int kernels = (tensors + tensors_per_kernel - 1) / tensors_per_kernel;
     flatten_ = job.costs->stream(2 * exchanged, kernels);
@@ -41,8 +48,9 @@ class Averager final : public TrainingHooks {
     all_reduce_ =
         context.network.collective(gradient_group(job), Collective::all_reduce, exchanged);
     if (!options.steps_along_mean()) return;
-    // The distance from the last meeting is a third operand; the outer step reads distance,
-    // momentum and start, and writes the last two and the parameters.
+    // DiLoCo: the distance from the parameters after the last exchange is computed while
+    // flattening, so a third tensor is read or written. The outer step reads distance, momentum and
+    // start, and writes momentum, start and parameters.
     flatten_ = job.costs->stream(3 * exchanged, kernels);
     outer_step_ = job.costs->stream(6 * exchanged, kernels);
     views_ = 0;
@@ -57,6 +65,7 @@ class Averager final : public TrainingHooks {
 
   bool outlasts_micro_batches() const override { return overlap_ > 0; }
 
+  // An exchange begins after each `every_`-th step. Its result is taken `overlap_` steps later.
   Program after_update(int step) override {
     if (all_reduce_.seconds <= 0) co_return;
     if (step % every_ == 0) {
@@ -69,22 +78,23 @@ class Averager final : public TrainingHooks {
     ranks_.wait(travels_);
     travels_ = {};
     context_.copies(outer_step_, "outer step");
-    ranks_.host(views_);  // the parameters become views of the sum: nothing is copied back
+    ranks_.host(views_);  // the parameters become views of the sum, without a copy
   }
 
  private:
   TrainingContext& context_;
   RankGroup& ranks_;
   const Replica replica_;
-  const int every_, overlap_;  // steps between exchanges, and during one
+  const int every_, overlap_;  // steps between exchanges, and steps during an exchange
   Communicator& communicator_;
-  Event travels_;
+  Event travels_;  // end of the exchange under way; empty = there is none
   QueuedWork flatten_, divide_, outer_step_;
   PricedTransfer all_reduce_;
   double views_ = 0;  // host seconds
 };
 
-// Each update is the mean of the parameters that the ranks reached in `every` steps of their own.
+// The updates for the accuracy replay: each is the mean of the parameters that the ranks have
+// reached in `every` steps of their own.
 UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
                            const StrategyResult& result) {
   const int every = options.every;
@@ -111,6 +121,7 @@ double LocalSgd::flat_bytes(const Job& job) const {
   return elements * (parameter_bytes(job.step->precision) + (options_.average_state ? state : 0.0));
 }
 
+// The program repeats after each exchange, so a period is the number of steps between exchanges.
 StrategyResult LocalSgd::simulate(const Job& job) const {
   TrainingWorld world(job, "local_sgd", choose_engine(job, false, 0, false));
   const auto averager = [&](TrainingContext& context) {
@@ -125,12 +136,13 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   return result;
 }
 
+// A replica with the flat tensor of an exchange after the update.
 std::vector<MemoryUse> LocalSgd::stage_memory(const Job& job, const MemoryQuery& query) const {
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);
     if (rank.mesh.copies() > 1) {
       plan.replicated.flat_copy_bytes = flat_bytes(rank) / options_.fragments;
-      // The parameters where the ranks last met, and the outer momentum.
+      // DiLoCo keeps the parameters after the last exchange, and the outer momentum.
       if (options_.steps_along_mean()) plan.replicated.hook_state_bytes = 2 * flat_bytes(rank);
       plan.communication_bytes = communicator_bytes(rank.machine, gradient_group(rank));
     }

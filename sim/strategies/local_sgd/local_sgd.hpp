@@ -1,6 +1,7 @@
-// Local SGD: every rank trains a whole model on its own, and every few steps all ranks average
-// their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates Little", 2019).
-// Private to the room; others use strategies/table.hpp.
+// The strategy `local_sgd`: every rank trains a whole model on its own, and every few steps all
+// ranks average their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates
+// Little", 2019). With an outer optimizer it is DiLoCo (Douillard et al. 2023). Private to the
+// room; others use strategies/table.hpp.
 #pragma once
 
 #include "strategies/local_sgd/options.hpp"
@@ -8,6 +9,7 @@
 
 namespace lockstep {
 
+// strategies/strategy.hpp describes the overridden functions.
 class LocalSgd final : public StrategyOf<LocalSgdOptions> {
  public:
   explicit LocalSgd(const LocalSgdOptions& options) : StrategyOf(options) {}
@@ -18,7 +20,7 @@ class LocalSgd final : public StrategyOf<LocalSgdOptions> {
   std::vector<std::string> not_replayed(const Job& job) const override;
 
  private:
-  // Bytes of one rank that are averaged.
+  // Bytes that one rank averages: its parameters, and with average_state the optimizer's state.
   double flat_bytes(const Job& job) const;
 };
 

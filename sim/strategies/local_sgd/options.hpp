@@ -1,5 +1,6 @@
-// Options of local SGD in a scenario file. Parsers, strategies and schema use the visitors below.
-// Semantics: docs/strategies.md and the fact cited at each field.
+// Options of the strategy `local_sgd` in a scenario file. describe() declares each field's name,
+// text, unit and range; the file reader, the JSON Schema and the docs are generated from it
+// (core/fields.hpp). Semantics: docs/strategies.md and the fact cited below.
 #pragma once
 
 #include <array>
@@ -12,19 +13,23 @@
 
 namespace lockstep {
 
+// The options of one `local_sgd` entry.
 struct LocalSgdOptions {
   static constexpr const char* name = "local_sgd";
   static constexpr const char* summary =
       "ranks train on their own; every few steps their parameters are averaged";
   static constexpr std::array<StrategyForm, 0> forms{};
-  int every = 4;               // PeriodicModelAverager's period (fact 88)
+  int every = 4;               // steps between two averagings (PeriodicModelAverager's period)
   bool average_state = false;  // PyTorch averages parameters only
-  OuterOptimizer outer;
-  int fragments =
-      1;  // of the parameters, exchanged in turn (Streaming DiLoCo: Douillard et al. 2025)
-  int overlap = 0;  // steps that run while a fragment travels (the same, section 2.3)
+  OuterOptimizer outer;        // the step of the shared parameters
+  // Streaming DiLoCo (Douillard et al. 2025): parts of the parameters that are exchanged in turn,
+  // and the number of steps that run while a part travels (section 2.3).
+  int fragments = 1;
+  int overlap = 0;
 
+  // Whether an outer optimizer steps along the mean distance (DiLoCo), instead of taking the mean.
   bool steps_along_mean() const { return std::holds_alternative<NesterovOuter>(outer); }
+  // REQUIRES: fragments divides every; describe() refuses other values.
   int steps_between_exchanges() const { return every / fragments; }
 };
 

@@ -1,4 +1,6 @@
-// Where time goes, when a step of all is over, whether steps repeat (see books.hpp).
+// Books the time of workers, counts steps of all ranks, and detects a steady state: steps and each
+// of their parts agree within `agreement` for `agreeing_steps` in a row (common/run_steps.hpp).
+// Results are differences between two snapshots of running sums.
 #include "strategies/parameter_server/books.hpp"
 
 #include <algorithm>
@@ -25,6 +27,7 @@ Books::Books(PsRun& run) : run_(run), servers_(at(run.system.servers)) {
   base_ = snapshot();
 }
 
+// Compute is in self.step until the step ends; end_step() adds it to the sum.
 void Books::begin_step(int worker) {
   WorkerBook& self = workers_[at(worker)];
   self.step.clear(run_.executor.now());
@@ -40,9 +43,12 @@ void Books::end_step(int worker) {
   add(self.sum, self.step.parts, 1);
 }
 
+// Progress is counted in messages, so that a step of which some messages were dropped counts in
+// part. `round` messages are a step of all ranks.
 bool Books::count_step(int worker) {
   const PsSystem& system = run_.system;
   WorkerBook& self = workers_[at(worker)];
+  // The finished step is in the sum; a snapshot must not count it a second time.
   self.step.clear(run_.executor.now());
   const auto messages = static_cast<int>(std::max<std::size_t>(1, system.messages.size()));
   completed_ += run_.ranks(worker) * (messages - self.dropped);
@@ -59,10 +65,10 @@ bool Books::count_step(int worker) {
   trace_.extrapolated = system.steady && steps() < system.steps && repeats();
   trace_.reported = trace_.step_ends.size() - 1;
   done_ = steps() >= system.steps || trace_.extrapolated;
-  if (trace_.extrapolated) {  // what led to the steady state is no part of it
+  if (trace_.extrapolated) {  // report the steady state alone
     base_ = latest_.front();
     trace_.reported = kRepeats;
-  } else if (steps() == 1 && !done_) {
+  } else if (steps() == 1 && !done_) {  // leave out the first step
     base_ = snapshot();
     staleness_.clear();
     pushes_ = dropped_ = 0;
@@ -76,6 +82,7 @@ void Books::communicate(const PsParcel& parcel, int change) {
   self.transfers[parcel.direction == Direction::push ? 0 : 1].change(change, run_.executor.now());
 }
 
+// Bytes count when they have arrived.
 void Books::transfer(const PsParcel& parcel, int change) {
   communicate(parcel, change);
   if (change > 0) return;
@@ -95,6 +102,8 @@ void Books::book(WorkerBook& self, double until) {
   self.booked_until = until;
 }
 
+// Staleness of a push: updates of its message between the worker's pull and this update (fact 82).
+// In ScheduledPush a version of 0 marks a dropped push, so versions of updates count from 1.
 void Books::settle(int message, const Contribution& push, std::int64_t version, bool used) {
   const int ranks = run_.ranks(push.worker);
   if (used) {
@@ -114,6 +123,9 @@ void Books::settle(int message, const Contribution& push, std::int64_t version, 
   }
 }
 
+// Running sums at present. A worker's step under way counts with a share of its compute: as much as
+// has passed since its start, over the compute that is played so far. Waits for weights inside the
+// step (`gated`) are booked elsewhere and are left out on both sides.
 Books::Snapshot Books::snapshot() {
   Snapshot s;
   const double now = s.time = run_.executor.now();
@@ -123,7 +135,7 @@ Books::Snapshot Books::snapshot() {
     const PsStep& step = self.step;
     const double elapsed = now - step.started - step.gated;
     const double known = step.device - step.gated;
-    if (elapsed > 0 && known > 0) {  // of a step that is under way
+    if (elapsed > 0 && known > 0) {
       add(own, step.parts, std::min(1.0, elapsed / known));
     }
     add(s.sum, own, run_.ranks(step.worker));
@@ -137,6 +149,7 @@ Books::Snapshot Books::snapshot() {
   return s;
 }
 
+// The first step never counts: kRepeats steps after it must agree in length and in each part.
 bool Books::repeats() const {
   const std::vector<double>& ends = trace_.step_ends;
   if (ends.size() < kRepeats + 1) return false;
@@ -154,7 +167,8 @@ bool Books::repeats() const {
       if (std::abs(seconds(k) - seconds(kRepeats)) > agreement * step) return false;
     }
   }
-  // Workers may still live on the lead that their loader has from a long first step.
+  // A loader that is slower than such a step delays the workers once the lead is used up that it
+  // gained during a long first step.
   double loading = 0;
   for (const PsSegment& segment : run_.system.segments) {
     if (segment.needs_input) loading += run_.system.input_seconds;
@@ -162,12 +176,15 @@ bool Books::repeats() const {
   return loading <= step * (1 + agreement);
 }
 
+// Differences between the end of the run and base_. A worker's own time is the rest of its time
+// after communication and waits.
 PsTrace Books::trace(const RuleChanges& changes) {
   const Snapshot end = snapshot();
   const double time = std::max(end.time - base_.time, std::numeric_limits<double>::min());
   const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
   add(trace_.split, end.sum, 1 / (steps * ranks_));
   add(trace_.split, base_.sum, -1 / (steps * ranks_));
+  // `busiest`: seconds in which the busiest worker pushes, and pulls.
   std::array<double, 2> busiest{};
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Snapshot::Worker &to = end.workers[w], &from = base_.workers[w];

@@ -1,6 +1,6 @@
-// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, and the
-// server that keeps each of them. Use make_keys() before messages are built. A key is a trainable
-// tensor, or a part of one. Servers are numbered from 0.
+// Keys of a parameter server: the pieces of the model that are pushed and pulled as units, each
+// with the server that keeps it. A key is a trainable tensor, or a part of one. build.cpp calls
+// make_keys() before it divides the keys into messages. Servers are numbered from 0.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@
 namespace lockstep {
 
 struct Key {
-  int layer = 0;   // whose backward makes the gradient ready
+  int layer = 0;   // index of the layer whose backward makes the gradient ready
   int tensor = 0;  // trainable tensors are numbered in definition order
   std::int64_t elements = 0;
   int server = 0;
-  std::int64_t first = 0;  // element of the tensor with which it begins
+  std::int64_t first = 0;  // element of the tensor at which the key begins
 };
 
+// The servers and the rule by which keys are spread over them.
 struct KeyLayout {
   int servers = 1;
   KeyRule rule = KeyRule::split_large;
@@ -28,25 +29,28 @@ struct KeyLayout {
   int own = 0;
   double own_share = 0;
 
-  // The share of all elements that this server is to get.
+  // Share of all elements that the rule aims to give this server, 0 to 1.
   double share(int server) const {
     if (own == 0) return 1.0 / servers;
     return server >= servers - own ? own_share : others_share();
   }
-  // The share of the elements that all servers before this one get together.
+  // Sum of the shares of all servers with a smaller number.
   double share_before(int server) const {
     const int others = servers - own, before = server < others ? server : others;
     return before * others_share() + (server - before) * own_share;
   }
+  // Share of each server that is not among the last `own`. A rest of rounding counts as 0.
   double others_share() const {
     const double rest = 1 - own * own_share;
     return servers == own || rest < 1e-12 ? 0 : rest / (servers - own);
   }
 };
 
-// Each of k machines without GPUs beside n with GPUs, all with equal links: the share of the bytes
-// by which the exchange is fastest, 2 (n - 1) / (n^2 + k n - 2 k), for k <= n (BytePS; fact H127).
-// Then all links are busy for 2 n (n - 1) / (n^2 + k n - 2 k) times the transfer time of one model.
+// The share of the bytes for each of k machines without GPUs beside n machines with GPUs, all with
+// equal links: 2 (n - 1) / (n^2 + k n - 2 k), for k <= n (BytePS; fact H127). With these shares the
+// exchange is fastest: all links are busy for 2 n (n - 1) / (n^2 + k n - 2 k) times the transfer
+// time of one model.
+// REQUIRES: 1 <= gpu_machines, cpu_machines <= gpu_machines.
 double share_of_cpu_machine(int gpu_machines, int cpu_machines);
 
 // All keys in definition order. Together they hold every trainable element exactly once.
@@ -54,19 +58,21 @@ double share_of_cpu_machine(int gpu_machines, int cpu_machines);
 //                smaller one goes to server (tensor number * 9973) mod S (MXNet kvstore; fact 72)
 //   ranges       the concatenated elements are cut into S equal ranges (ps-lite; fact 71)
 //   hash         djb2 of the decimal key number, mod S (BytePS; fact 75); the key number is
-//                tensor number * 65536 + part number. With unequal shares as BytePS' mixed mode: the
-//                hash mod 101 says whether it is one of the last servers, its own hash which of them
-//   balanced     longest processing time first
+//                tensor number * 65536 + part number. With unequal shares as in BytePS' mixed mode:
+//                the hash mod 101 chooses between the last `own` servers and the others, and the
+//                hash of this remainder chooses among the servers of that kind
+//   balanced     the largest key first, to the server that holds least of its share
 // Cutting by partition_elements comes first for `hash` and `balanced`, after the rule for the
 // others.
 std::vector<Key> make_keys(const TrainingStep& step, const KeyLayout& layout);
 
-// Elements that each server keeps.
+// Elements that each server keeps, by server.
 std::vector<std::int64_t> elements_per_server(const std::vector<Key>& keys, int servers);
 
-// Elements on the fullest server over its share: 1 = perfectly balanced.
+// Elements on the fullest server over the elements of its share: 1 = as the layout aims for.
 double imbalance(const std::vector<Key>& keys, const KeyLayout& layout);
 
+// D. J. Bernstein's hash of a text, with which BytePS places keys.
 std::uint64_t djb2(std::string_view text);
 
 }  // namespace lockstep

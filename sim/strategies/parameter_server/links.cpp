@@ -1,4 +1,7 @@
-// Routes of parameter-server traffic (see links.hpp).
+// Builds the links and routes between ranks and servers of a machine, and simplifies them for the
+// simulation. Class Wiring walks each route from device to server and creates a link the first time
+// that a route crosses it. simplify() then removes links that cannot matter. Capacities come from
+// the platform file, latencies and caps from the cost room's copies (costs/collective.hpp).
 #include "strategies/parameter_server/links.hpp"
 
 #include <fmt/format.h>
@@ -17,11 +20,13 @@ namespace lockstep {
 
 namespace {
 
+// Direction of a link as seen from its node, leaf switch or GPU; `both`: one link for both.
 enum class End { out, in, both };
 
 class Wiring {
  public:
-  // `own_hosts`: their NICs, over those of nodes.
+  // `own_hosts`: rate of the NIC of a server's own host over the rate of a node's NIC. New links
+  // are appended to `result`.
   Wiring(const Job& job, double own_hosts, PsLinks& result)
       : job_(job),
         machine_(job.machine),
@@ -29,7 +34,7 @@ class Wiring {
         nodes_(nodes_of(job.mesh.gpus(), job.machine)),
         own_hosts_(own_hosts) {}
 
-  // From the rank's device to the place (push) or back (pull).
+  // The route from the rank's device to the place (push) or back (pull).
   PsRoute route(int rank, const ServerPlace& place, bool push) {
     route_ = {};
     const int node = node_of(rank);
@@ -57,31 +62,35 @@ class Wiring {
  private:
   using Name = std::tuple<LinkClass, int, int, End>;  // class, node or leaf, index there, direction
 
-  // The route crosses this link.
+  // Appends a link to the route under construction, and creates the link on first use. `capacity`:
+  // bytes/s without stragglers.
   void cross(LinkClass kind, int place, int index, End end, double capacity) {
     const auto [entry, fresh] =
         links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
     route_.links.push_back(entry->second);
     if (!fresh) return;
-    // Bursts of neighbours, and links that become slow, change the remaining capacity.
+    // Bursts of neighbors, and links that become slow, change the remaining capacity.
     const LinkMoment worst{std::numeric_limits<double>::infinity(),
                            std::vector<bool>(job_.stragglers.neighbours.size(), true)};
     const double speed = left(kind, place, {});
     result_.links.push_back({kind, place, speed * capacity / job_.communication_scale});
     result_.links.back().varies = left(kind, place, worst) < speed;
   }
+  // Share of a link's capacity that stragglers leave at this moment, 0 to 1.
   double left(LinkClass kind, int place, const LinkMoment& moment) const {
     return speed_left(job_.stragglers, machine_.fabric, kind, place, moment);
   }
 
-  // A copy's own latency and rate, independent of traffic on its links.
+  // Adds a copy's latency to the route, and limits the route to the rate that the copy reaches
+  // alone.
   void take(const CopyCost& copy) {
     route_.latency += copy.latency_seconds;
     if (copy.bytes_per_second > 0) route_.cap = std::min(route_.cap, copy.bytes_per_second);
   }
 
-  // If there is a curve, it gives the time of each message (PsSystem::flow); the route then has the
-  // rate of bulk data.
+  // Between processes of CPU hosts: over loopback on one host, over NICs between hosts. If a
+  // measured curve exists, it gives the time of each message (PsSystem::flow); the route then has
+  // the rate of bulk data and no latency of its own.
   void between_cpus(int from, int to) {
     CopyCost copy = from == to ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
     route_.cores = copy.cores / job_.communication_scale;
@@ -112,6 +121,7 @@ class Wiring {
           pcie_bytes_per_second(machine_.pcie));
   }
 
+  // The data crosses the node's host memory `times` times (each read or write is one).
   void memory(int node, int times) {
     const double bandwidth = machine_.host.memory_bandwidth;
     for (int i = 0; i < times && bandwidth > 0; ++i) {
@@ -124,7 +134,9 @@ class Wiring {
     if (!machine_.fabric.gpu_direct) memory(node, 2);
   }
 
-  // `least`: the highest measured rate of one connection.
+  // The network between two different nodes: both NICs, uplinks of leaf switches, trunks between
+  // parts of the cluster. `least`: the measured rate of one connection, in bytes/s; a NIC must not
+  // be slower than that.
   void fabric(int from, int to, double least = 0) {
     const FabricSpec& tree = machine_.fabric;
     const double nic =
@@ -147,6 +159,8 @@ class Wiring {
     }
   }
 
+  // Between a rank and a server on a GPU. Three cases: the rank's own GPU, a GPU of another node, a
+  // GPU of the same node (NVLink, PCIe peer-to-peer, or through host memory, as the copy says).
   void to_gpu(int rank, int place_gpu, bool push) {
     const int node = node_of(rank), place_node = node_of(place_gpu);
     const int from = push ? rank : place_gpu, to = push ? place_gpu : rank;
@@ -186,7 +200,7 @@ class Wiring {
   const Job& job_;
   const Machine& machine_;
   PsLinks& result_;
-  const int nodes_;  // with GPUs; servers' own hosts follow
+  const int nodes_;  // nodes with ranks; servers' own hosts are numbered from nodes_ on
   const double own_hosts_;
   std::map<Name, int> links_;
   PsRoute route_;  // under construction
@@ -217,6 +231,7 @@ std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
                                  options.own_hosts, nodes, nodes == 1 ? "" : "s"),
                      fmt::format("at most {}", nodes));
   }
+  // Servers take the available places in turn; there are never more places than servers.
   const int servers = server_count(machine, ranks, options);
   int available = own || both ? servers : 1;
   if (placement == ServerPlacement::gpu) available = std::min(ranks, machine.gpus_per_node);
@@ -237,11 +252,13 @@ std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& pl
   std::vector<int> result(at(servers), -1);
   if (job.machine.device.architecture != Architecture::cpu) return result;
   const int per_node = job.machine.gpus_per_node;
-  std::vector<int> on_node(at(job.mesh.gpus() / per_node + 1), 0);  // servers so far
+  std::vector<int> on_node(at(job.mesh.gpus() / per_node + 1), 0);  // by node: servers so far
   for (int server = 0; server < servers; ++server) {
     const int node = place_of(places, server).node;
     if (node * per_node >= job.mesh.gpus()) continue;
     const int ranks = std::min(per_node, job.mesh.gpus() - node * per_node);
+    // The host's cores beyond one for each rank are the servers'. Servers beyond these are counted
+    // from 0 and take the ranks' cores in turn.
     const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
     if (without_core >= 0) result[at(server)] = node * per_node + without_core % ranks;
   }
@@ -252,6 +269,8 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
   return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
 }
 
+// A worker's messages to one place are in one lane if the place has a single server, or if the
+// place is on the worker's node, where one copy engine moves them.
 PsLinks server_links(const Job& job, const ParameterServerOptions& options,
                      const std::vector<ServerPlace>& places, bool one_lane) {
   PsLinks result;
@@ -270,6 +289,7 @@ PsLinks server_links(const Job& job, const ParameterServerOptions& options,
 
 namespace {
 
+// How often the route crosses the link: host memory may be written and read.
 double crossings(const PsRoute& route, int link) {
   return static_cast<double>(std::count(route.links.begin(), route.links.end(), link));
 }
@@ -277,10 +297,12 @@ double crossings(const PsRoute& route, int link) {
 // The routes that cross a link.
 struct Usage {
   std::vector<const PsRoute*> routes;
-  bool one_lane = false;  // messages of the last route wait for each other
+  bool one_lane = false;  // messages of the last route travel one after the other
+  // At most one flow at a time uses the link.
   bool one_flow() const { return routes.empty() || (routes.size() == 1 && one_lane); }
 };
 
+// By link, the routes that cross it.
 std::vector<Usage> usage_of(const PsLinks& links) {
   std::vector<Usage> usage(links.links.size());
   for (const std::vector<PsLinks::Way>& ways : links.ways) {
@@ -298,8 +320,9 @@ std::vector<Usage> usage_of(const PsLinks& links) {
   return usage;
 }
 
-// Is there another link that every route over `id` crosses too, and that is at least as tight for
-// each?
+// Whether link `id` is never the bottleneck: every route over it also crosses one other link that
+// is at least as tight for this route. If both are equally tight, the link with the smaller number
+// stays.
 bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) {
   const auto load = [&](const PsRoute& route, int link) {
     return crossings(route, link) / links[at(link)].capacity;
@@ -309,8 +332,7 @@ bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) 
     return other != id &&
            std::all_of(use.routes.begin(), use.routes.end(), [&](const PsRoute* route) {
              const double here = load(*route, id), there = load(*route, other);
-             return there > here ||
-                    (there == here && other < id);  // of equal links the first stays
+             return there > here || (there == here && other < id);
            });
   });
 }
@@ -319,9 +341,9 @@ bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) 
 
 std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system) {
   const std::vector<Usage> usage = usage_of(links);
-  std::vector<int> original;
-  constexpr int kCap = -2, kDrop = -3;
-  std::vector<int> simulated;  // of each link its index in the system, or what becomes of it
+  std::vector<int> original;            // result: by simulated link, its index in `links`
+  constexpr int kCap = -2, kDrop = -3;  // the link becomes a cap, or is left out
+  std::vector<int> simulated;           // by link: its index in the system, kCap or kDrop
   for (std::size_t id = 0; id < links.links.size(); ++id) {
     const PsLink& link = links.links[id];
     if (!contention || (usage[id].one_flow() && !link.varies)) {
@@ -335,6 +357,7 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
     }
   }
 
+  // Translates a route, and returns its index in the system. Equal routes are one.
   std::map<PsRoute, int> known;
   const auto simple_route = [&](const PsRoute& route) {
     PsRoute out = route;
@@ -348,6 +371,7 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
     if (fresh) system.routes.push_back(std::move(out));
     return entry->second;
   };
+  // All routes of pushes are numbered before all routes of pulls.
   for (const std::vector<PsLinks::Way>& ways : links.ways) {
     PsWorker& worker = system.workers.emplace_back();
     for (const auto& way : ways) worker.ways.push_back({simple_route(way.push), 0, way.one_lane});
@@ -361,7 +385,8 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
 }
 
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
-  // Links of nodes where nothing changes are among them.
+  // All links of a class that vary at all. A change may concern only the links of some nodes;
+  // `capacity` then gives the unchanged value for the others.
   const auto varying = [&](LinkClass kind) {
     std::vector<int> result;
     for (std::size_t i = 0; i < links.size(); ++i) {

@@ -1,4 +1,6 @@
-// Reductions and gathers within a node (see local.hpp).
+// Reduce-scatters and all-gathers within a node, priced by NCCL's cost model (messages.cpp) and
+// played as plain delays. Pushes and pulls of a worker have a queue each; collectives of one queue
+// run one after the other and slow nothing else down.
 #include "strategies/parameter_server/local.hpp"
 
 #include <utility>

@@ -1,5 +1,6 @@
-// Collectives of a node's ranks, one after the other: before they push and after they have pulled.
-// Used with the option local_reduction. Private to the room.
+// Collectives among the ranks of a node (`local_reduction`): a reduce-scatter before the ranks push
+// a message, and an all-gather after they have pulled it (BytePS, facts 74 and H128). The wire puts
+// each parcel through this stage; without the option the stage does nothing. Private to the room.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,8 @@
 
 namespace lockstep {
 
-// Messages of one worker that take turns: by priority, then in order of arrival.
+// Parcels of one worker that are carried in turn: by priority, smallest value first, then in order
+// of arrival.
 class ParcelLane {
  public:
   void add(int priority, const PsParcel& parcel) { waiting_.push({priority, added_++, parcel}); }
@@ -21,7 +23,7 @@ class ParcelLane {
     return parcel;
   }
 
-  int couriers = 0;  // programs that take them
+  int couriers = 0;  // number of running programs that take parcels from this lane
 
  private:
   struct Queued {
@@ -38,19 +40,21 @@ class ParcelLane {
 
 class LocalStage {
  public:
-  // `done` takes a parcel that is reduced or gathered.
+  // `done` is called with each parcel whose collective is over.
   LocalStage(PsRun& run, Books& books, std::function<void(const PsParcel&)> done);
-  // Takes the parcel; it is done at once if its message needs no time for the collective.
+  // Queues the parcel's collective behind others of the same worker and direction. Calls `done` at
+  // once if the collective takes no time.
   void put(const PsParcel& parcel);
 
  private:
+  // Runs the collectives of a lane one after the other, and ends when the lane is empty.
   Program collect(ParcelLane& lane);
   double seconds(const PsParcel& parcel) const;
 
   PsRun& run_;
   Books& books_;
   std::function<void(const PsParcel&)> done_;
-  std::vector<ParcelLane> lanes_;  // by worker: there and back
+  std::vector<ParcelLane> lanes_;  // by worker: pushes, pulls
 };
 
 }  // namespace lockstep

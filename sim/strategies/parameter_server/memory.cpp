@@ -1,4 +1,6 @@
-// Device memory under a parameter server.
+// Device memory under a parameter server. A worker is a replica without optimizer state, unless it
+// steps itself; with `placement: gpu` the fullest GPU adds the processes of its servers:
+// parameters, optimizer state and one receive buffer for each worker (docs/strategies.md).
 #include <algorithm>
 
 #include "memory/step_memory.hpp"
@@ -12,29 +14,33 @@ namespace lockstep {
 
 namespace {
 
+// Memory of a worker's step. Gradients add up over all micro-batches between two pushes, or until
+// the worker's own optimizer step.
 MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation * options.exchange_every;
   if (workers_step(options)) plan.micro_batches = job.accumulation;
-  if (options.push == PushedValues::parameters) {  // what it pulled
+  if (options.push == PushedValues::parameters) {  // a copy of the pulled parameters
     plan.replicated.hook_state_bytes +=
         static_cast<double>(job.step->parameter_count) * parameter_bytes(job.step->precision);
   }
   if (workers_step(options) || workers_update(options)) {
     plan.optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
-  if (std::holds_alternative<TopK>(options.compression)) {  // what has not been sent yet
+  if (std::holds_alternative<TopK>(options.compression)) {  // gradients that are not yet pushed
     plan.replicated.hook_state_bytes +=
         static_cast<double>(job.step->parameter_count) * gradient_bytes(job.step->precision);
   }
   if (job.machine.device.architecture == Architecture::cpu) {
-    // The one message into which a worker on a CPU puts its gradients (build.cpp).
+    // The one message into which a worker on a CPU copies its gradients (workers.cpp).
     plan.replicated.hook_state_bytes +=
         static_cast<double>(job.step->parameter_count) * gradient_bytes(job.step->precision);
   }
   return plan;
 }
 
+// Memory of one server process: its tensors or parts of tensors, its optimizer state and its
+// receive buffers.
 ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
                               const std::vector<Key>& keys, int server) {
   ServerPlan plan;
@@ -58,7 +64,8 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
     plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step->precision);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
-    // The weights that each worker read (fact 85), and the adaptive lambda's mean square.
+    // One copy of the weights that each worker read (fact 85); the adaptive lambda also keeps the
+    // moving mean of squared gradients.
     const int kept = job.mesh.gpus() + (by == Weighting::compensated_adaptive ? 1 : 0);
     const double bytes = kept * parameter_bytes(job.step->precision);
     plan.optimizer.state_bytes_per_element += bytes;
@@ -71,7 +78,7 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
   return plan;
 }
 
-// Sums processes that run beside each other.
+// Adds the memory of a process that runs on the same device.
 template <class Sum>
 void add(Sum& sum, const StepMemory& memory) {
   sum.allocated += memory.allocated;
@@ -91,7 +98,8 @@ std::vector<MemoryUse> ParameterServer::stage_memory(const Job& job,
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return {use};
 
-  // The servers of one GPU are processes beside the worker's, and all of them count.
+  // Each server is a process beside the worker's on its GPU. The GPU whose servers need most
+  // decides.
   std::vector<StepMemory> of_place(ps.places.size());
   for (int server = 0; server < options.servers; ++server) {
     const StepMemory memory_of_server =

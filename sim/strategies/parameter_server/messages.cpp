@@ -1,4 +1,6 @@
-// Divides keys into messages, and prices a server's work on each.
+// Divides keys into messages, and prices the server's work on each message from its bytes: a server
+// copies the first gradient of an update, adds the others, and runs the optimizer. Facts 75, 80, 85
+// and 88 give the bytes, fact 128 the rate of a host's memory.
 #include "strategies/parameter_server/messages.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +22,7 @@ constexpr double index_bytes = 4;
 
 }  // namespace
 
+// If workers update, they clip the sum that they have pulled, so pushes need not wait for the norm.
 bool pushes_overlap(const Job& job, const ParameterServerOptions& options) {
   return options.overlap && (job.gradient_clipping == 0 || workers_update(options));
 }
@@ -49,7 +52,8 @@ std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by
                                      double smallest) {
   const auto back_first = [](const auto& a, const auto& b) { return a.layer > b.layer; };
   if (by_key) std::stable_sort(keys.begin(), keys.end(), back_first);
-  std::vector<PsMessage> result, open;  // the open ones by server
+  // Each server has one open message, to which keys are added until send() closes it.
+  std::vector<PsMessage> result, open;
   for (int server = 0; server < servers; ++server) open.push_back({.server = server});
   const auto send = [&](PsMessage& message) {
     if (message.elements > 0) result.push_back(message);
@@ -59,9 +63,10 @@ std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by
     PsMessage& message = open[at(key.server)];
     const bool same_layer = join && message.layer == key.layer;
     if (by_key && !same_layer && message.elements >= smallest) send(message);
-    if (by_key) message.layer = key.layer;
+    if (by_key) message.layer = key.layer;  // keys come back to front, so this is the frontmost
     message.elements += static_cast<double>(key.elements);
     std::vector<ParameterPiece>& pieces = message.pieces;
+    // Parts of one tensor follow each other and count as one tensor.
     if (pieces.empty() || pieces.back().parameter != key.tensor) ++message.tensors;
     pieces.push_back({key.tensor, key.first, key.elements});
   }
@@ -82,7 +87,8 @@ double push_element_bytes(const ParameterServerOptions& options, Precision preci
 
 namespace {
 
-// Returns the bytes that a server reads and writes to add the gradient to a sum.
+// Sets the bytes of a push and of a pull. Returns the bytes of the sum that a server reads and
+// writes to add the gradient: twice the dense gradient, or with top_k twice its pushed share.
 double set_bytes(const ParameterServerOptions& options, Precision precision, PsMessage& message) {
   const double pulled = options.element_bytes > 0 ? options.element_bytes
                         : workers_update(options) ? gradient_bytes(precision)
@@ -100,9 +106,11 @@ double set_bytes(const ParameterServerOptions& options, Precision precision, PsM
   return 2 * dense;
 }
 
-// Each rank of a node pushes and pulls an equal part of the node's sum, so that a server has the
-// work of one push for all of them. The first of all pushes is not known to be it: each has the
-// mean.
+// Adjusts a message for `ranks` ranks of a node that reduce before they push (local_reduction).
+// Each rank pushes and pulls 1 / ranks of the node's sum, and a server does the work of one push
+// for each node: keep the first, accumulate the other nodes'. The system counts pushes of ranks,
+// and any rank may be the first, so each of the W pushes gets the mean, (keep + (nodes - 1)
+// accumulate) / W.
 void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& message) {
   if (ranks == 1) return;
   const int all = job.mesh.gpus(), nodes = all / ranks;
@@ -122,8 +130,14 @@ void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& 
 
 }  // namespace
 
-// The first gradient of an update is copied, others are added: two and three times its bytes (facts
-// 75, 80), less where few of its elements came. Servers of one host share its memory bandwidth.
+// Memory traffic of a server for a push of p bytes whose gradient has d bytes uncompressed (facts
+// 75, 80; p = d without compression):
+//   keep        p + d    the push is read, the sum is written
+//   accumulate  p + 2 d  the push and the sum are read, the sum is written; with top_k only the
+//                        pushed share of the sum is touched
+//   update      by the optimizer, or by the streams named below
+// Servers of one host share its memory bandwidth, servers of one GPU its device, and server
+// processes on CPUs the cores of their host.
 ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
                         const std::vector<ServerPlace>& places, PsMessage& message) {
   const Precision precision = job.step->precision;
@@ -135,6 +149,7 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
   const ServerPlace& place = places[at(message.place)];
   const bool on_cores = job.machine.device.architecture == Architecture::cpu;
   const bool on_device = on_cores || place.gpu >= 0;
+  // `neighbours`: factor on the time of each server's work, because so many share its resource.
   const double servers = place.servers;
   const double neighbours = on_cores ? std::max(1.0, servers / job.machine.host.cores) : servers;
   ServiceProvenance provenance;
@@ -180,19 +195,21 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
         host_optimizer_seconds(job.optimizer, precision, message.elements, job.machine.host);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
-    // The weights that the worker read are kept, and read again for its gradient (fact 85); the
-    // adaptive lambda's mean square is read and written.
+    // Two streams: the weights that the worker pulls are written to a copy, and the copy is read
+    // for the worker's next gradient (fact 85). Two more: the adaptive lambda's mean square is read
+    // and written.
     const double streams = by == Weighting::compensated_adaptive ? 4 : 2;
     message.update_seconds += streaming(streams * message.elements * parameter_bytes(precision));
   }
   return provenance;
 }
 
+// A cast reads the gradients and writes 2 bytes for each element; top_k_work() prices a selection.
 QueuedWork compression_work(const Job& job, const ParameterServerOptions& options,
                             const PsMessage& message) {
   const double bytes = gradient_bytes(job.step->precision);
   if (std::holds_alternative<HalfPush>(options.compression) && bytes > 2) {
-    return job.costs->stream((bytes + 2) * message.elements, message.tensors);  // a cast
+    return job.costs->stream((bytes + 2) * message.elements, message.tensors);
   }
   if (std::holds_alternative<TopK>(options.compression)) {
     return top_k_work(*job.costs, bytes * message.elements, message.tensors);

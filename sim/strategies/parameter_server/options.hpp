@@ -1,5 +1,7 @@
-// Options of parameter servers in a scenario file. Parsers, strategies and schema use the visitors
-// below. Semantics: docs/strategies.md and the facts cited at each field.
+// Options of the strategy `parameter_server` in a scenario file. One describe() per struct declares
+// each field's name, text, unit and range; the file reader, the JSON Schema and the docs are
+// generated from it (core/fields.hpp). The check_... functions refuse combinations that contradict
+// each other. Semantics: docs/strategies.md, docs/parameter-server.md and the facts cited below.
 #pragma once
 
 #include <array>
@@ -14,25 +16,33 @@
 
 namespace lockstep {
 
+// When a server applies pushes, and which workers wait for others.
 enum class Consistency {
-  sync,
-  async,
-  ssp,
-  softsync,        // n-softsync (fact 84)
+  sync,            // one update from the pushes of all workers, for which all wait (fact 68)
+  async,           // each push is an update, and no worker waits for another (fact 69)
+  ssp,             // each push is an update; a worker is never more than a bound of steps ahead of
+                   // the slowest (stale-synchronous parallel, fact 83)
+  softsync,        // n-softsync: an update from every workers / n pushes (fact 84)
   elastic,         // elastic averaging, EASGD (fact 88)
-  modified_async,  // the study's: asynchronous, bounded staleness, updates weighted by age
+  modified_async,  // the protocol of Ovi 2026 (docs/study.md): ssp, with updates weighted by age
 };
 template <>
 struct EnumNames<Consistency> {
   static constexpr std::array names{"sync",     "async",   "ssp",
                                     "softsync", "elastic", "modified-async"};
 };
+// The machines that servers run on: the host of the first node; its GPUs; the hosts of the workers'
+// nodes in turn; a host without workers for each server; one server on the host of each node and
+// one on each of `own_hosts` further hosts (BytePS, fact H127). links.hpp has the place of each
+// server.
 enum class ServerPlacement { cpu, gpu, worker_host, own_hosts, worker_and_own_hosts };
 template <>
 struct EnumNames<ServerPlacement> {
   static constexpr std::array names{"cpu", "gpu", "worker-host", "own-hosts",
                                     "worker-and-own-hosts"};
 };
+// The processes that run the optimizer. With `workers` a server only sums gradients: each worker
+// pulls the sum and updates its own copy of the parameters (BytePS, fact 77).
 enum class UpdatePlace { servers, workers };
 template <>
 struct EnumNames<UpdatePlace> {
@@ -52,8 +62,9 @@ struct EnumNames<PushedValues> {
 // Training data that differ between workers. Draws are keyed by seed and worker.
 struct UnevenData {
   double sizes = 0;  // sigma of the lognormal that a worker's number of samples is drawn from
-  double classes =
-      0;  // concentration of the Dirichlet distribution of its classes (Hsu et al. 2019)
+  // Concentration of the Dirichlet distribution of a worker's classes (Hsu et al. 2019); 0 = all
+  // workers have the same classes. The smaller, the fewer classes a worker sees.
+  double classes = 0;
 };
 template <class Visitor>
 void describe(Visitor& v, UnevenData& d) {
@@ -83,8 +94,9 @@ struct EnumNames<KeyRule> {
 // Encoding of pushed values. Pulled weights are never encoded.
 struct UncompressedPush {};
 struct HalfPush {};  // 16-bit numbers
-struct TopK {        // the largest gradients, with their places; the others wait and add up
-  double share = 0.01;
+// The largest gradients, each with a 32-bit index. A worker adds the others to its next gradients.
+struct TopK {
+  double share = 0.01;  // pushed elements over all elements
 };
 using PushCompression = std::variant<UncompressedPush, HalfPush, TopK>;
 template <>
@@ -104,7 +116,7 @@ void describe(Visitor& v, TopK& t) {
 // Sync-Switch (Li et al. 2021): another consistency rule from a given share of the run on.
 struct ConsistencySwitch {
   Consistency to = Consistency::async;
-  double at = 0.25;  // of the run
+  double at = 0.25;  // share of the run's steps after which the rule changes
 };
 template <class Visitor>
 void describe(Visitor& v, ConsistencySwitch& s) {
@@ -120,16 +132,23 @@ void describe(Visitor& v, ConsistencySwitch& s) {
 
 // Synchronous training that turns asynchronous while a worker or the network is slow, as a
 // cluster's controller would do it. The controller sees each worker's step time without waits for
-// others, and the share of transfers in it.
+// others, and the share of transfers in it. `above` exceeds `below`, so that the controller does
+// not switch back and forth at one threshold.
 struct PaceController {
-  double above = 1.5;                   // slowest over median: asynchronous from here on
-  double below = 1.2;                   // and synchronous again
-  std::optional<double> communication;  // share of a step above which it is asynchronous, too
-  int window = 5;                       // steps of each worker that count
+  double above = 1.5;  // slowest worker's step over the median step: asynchronous above this ratio
+  double below = 1.2;  // synchronous again below this ratio
+  // Share of exposed transfers in a step above which training is asynchronous, too; absent = no
+  // such threshold.
+  std::optional<double> communication;
+  int window = 5;  // latest steps of each worker that are averaged
 
+  // Whether synchronous workers become asynchronous. `share`: exposed transfers in all workers'
+  // steps, 0 to 1.
   bool lets_go(double slowest_over_median, double share) const {
     return slowest_over_median > above || (communication && share > *communication);
   }
+  // Whether asynchronous workers become synchronous. Both thresholds are lowered by the ratio
+  // `below` / `above`.
   bool comes_back(double slowest_over_median, double share) const {
     return slowest_over_median < below &&
            (!communication || share < *communication * below / above);
@@ -154,6 +173,8 @@ void describe(Visitor& v, PaceController& c) {
   });
 }
 
+// The options of one `parameter_server` entry. A comment that begins with a rule's name ("ssp:")
+// says that the option has an effect under that rule only.
 struct ParameterServerOptions {
   static constexpr const char* name = "parameter_server";
   static constexpr const char* summary = "workers push gradients to servers: sync, async or ssp";
@@ -161,22 +182,24 @@ struct ParameterServerOptions {
       StrategyForm{"sync server", "sync server", "{consistency: sync}", 3, true},
       StrategyForm{"async server", "async server", "{consistency: async}", 3, true}};
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
-  int servers = 1;
-  int staleness_bound = 3;          // ssp, modified-async: s of fact 83
-  int highest_staleness_bound = 0;  // up to which the bound adapts (DSSP); 0 = it is fixed
-  int backup_workers = 0;           // sync: b of fact 87
-  int splitting = 1;                // softsync: n of fact 84
-  int exchange_every = 1;           // batches between two pushes: tau of fact 88
-  double elasticity = 0;            // elastic: alpha of fact 88; 0 = 0.9 / workers
+  int servers = 1;          // not for worker-and-own-hosts: server_count() of links.hpp
+  int staleness_bound = 3;  // ssp, modified-async: clocks (s of fact 83)
+  // ssp, modified-async: the bound adapts up to this one (DSSP); 0 = the bound is fixed.
+  int highest_staleness_bound = 0;
+  int backup_workers = 0;  // sync: late workers whose pushes are dropped (b of fact 87)
+  int splitting = 1;       // softsync: updates in a round of all workers (n of fact 84)
+  int exchange_every = 1;  // batches between two pushes: tau of fact 88
+  double elasticity = 0;   // elastic: alpha of fact 88; 0 = 0.9 / workers
   PushedValues push = PushedValues::gradients;
-  OuterOptimizer outer;                // push: parameters
+  OuterOptimizer outer;                // push: parameters; the servers' step
   std::optional<double> participants;  // sync: share of the workers drawn for each update
   UnevenData data;                     // push: parameters
   double secure_aggregation = 1;       // push: parameters; bytes of a masked push over a plain one
-  std::optional<Weighting> weighting;  // absent = by age for modified-async, else none
-  double weighting_strength = 0.5;     // exponent of `age`, lambda of both `compensated`
-  std::optional<ConsistencySwitch> switches;
-  std::optional<PaceController> controller;
+  // How a stale gradient counts; absent = by age for modified-async, else none.
+  std::optional<Weighting> weighting;
+  double weighting_strength = 0.5;            // exponent of `age`, lambda of both `compensated`
+  std::optional<ConsistencySwitch> switches;  // absent = one rule for the whole run
+  std::optional<PaceController> controller;   // absent = none
   ServerPlacement placement = ServerPlacement::cpu;
   int own_hosts = 1;                          // worker-and-own-hosts: k of fact H127
   std::optional<double> server_nic_rate;      // bytes/s one way; absent = as of a node
@@ -195,11 +218,13 @@ struct ParameterServerOptions {
   double element_bytes = 0;  // bytes per element on the wire; 0 = by precision
 };
 
-// Whether workers step along each of their batches.
+// Whether each worker has an optimizer of its own, with which it steps along each of its batches.
+// Such a worker pushes parameters or distances, not gradients.
 inline bool workers_step(const ParameterServerOptions& options) {
   return options.consistency == Consistency::elastic || options.push == PushedValues::parameters;
 }
 
+// Whether servers have an outer optimizer with a momentum (DiLoCo).
 inline bool steps_outward(const ParameterServerOptions& options) {
   return std::holds_alternative<NesterovOuter>(options.outer);
 }
@@ -207,7 +232,8 @@ inline bool steps_outward(const ParameterServerOptions& options) {
 class Strategy;
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
 
-// Refuses options that do not go with `push: parameters`.
+// Refuses options that do not go with `push: parameters`. In all checks below, report(field,
+// problem, remedy) adds one located message, whose text is "FIELD: PROBLEM; REMEDY".
 template <class Report>
 void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   if (o.push == PushedValues::gradients) return;
@@ -235,7 +261,7 @@ void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   }
 }
 
-// Checks of rules that take a share of the workers.
+// Refuses options that do not go with `participants`, the share of the workers in each update.
 template <class Report>
 void check_participants(Report report, const ParameterServerOptions& o) {
   if (!o.participants) return;
@@ -247,9 +273,13 @@ void check_participants(Report report, const ParameterServerOptions& o) {
     report("participants", "leave out some GPUs of a node that pushes one sum",
            "local_reduction: false");
   }
+  if (o.pull_overlap) {
+    report("participants", "wait for their round before they compute any layer",
+           "pull_overlap: false");
+  }
 }
 
-// Reports options that contradict each other.
+// Refuses all other combinations that contradict each other.
 template <class Report>
 void check_parameter_server(Report report, const ParameterServerOptions& o) {
   const bool elastic = o.consistency == Consistency::elastic;

@@ -1,4 +1,6 @@
-// The parameter-server strategy: builds the system, plays it, and summarises the run.
+// The parameter-server strategy: builds the system (build.hpp), plays it (system.hpp), and turns
+// the trace into the figures of a prediction. It also answers the questions that need no
+// simulation: options without effect, places of servers, optimizers that do not fit.
 #include "strategies/parameter_server/parameter_server.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +22,9 @@ namespace lockstep {
 
 namespace {
 
-// Every rank pushes and pulls each message once in `batches` steps.
+// Bytes and busy share of the links by class, for the report. Bytes are counted on all links of the
+// hardware, before simplify(): every rank pushes and pulls each message once in `batches` optimizer
+// steps, so a step moves 1 / batches of the messages.
 std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   std::vector<double> pushed(ps.places.size(), 0), pulled(ps.places.size(), 0);
   for (const PsMessage& message : ps.system.messages) {
@@ -38,13 +42,15 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   count(&PsLinks::Way::push, pushed);
   count(&PsLinks::Way::pull, pulled);
 
-  // Links that are not simulated as such belong to one worker and are busy when it transfers.
+  // A link that is not simulated belongs to one worker. It counts as busy while the busiest worker
+  // transfers.
   std::vector<double> busy(ps.links.links.size(), std::max(trace.push_busy, trace.pull_busy));
   for (std::size_t i = 0; i < ps.simulated.size(); ++i) {
     const int id = ps.simulated[i], carrier = ps.links.links[at(id)].part_of;
     busy[at(id)] = trace.link_busy[i];
     if (carrier >= 0) busy[at(carrier)] = std::max(busy[at(carrier)], trace.link_busy[i]);
   }
+  // By class: bytes and busy share of the link with the most bytes, and the sum of all links.
   std::vector<LinkTraffic> result;
   for (std::size_t kind = 0; kind < EnumNames<LinkClass>::names.size(); ++kind) {
     LinkTraffic traffic;
@@ -75,7 +81,8 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
   return worst;
 }
 
-// As the replay takes it: workers are ranks, keys with their places in the model.
+// The order of updates in the form that the accuracy replay reads (results/schedule.hpp): workers
+// are ranks, and messages are pieces of the model's parameters.
 UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options,
                            const PsSystem& system, PsTrace& trace) {
   UpdateSchedule schedule;
@@ -83,7 +90,7 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
   schedule.local_steps = system.batches;
   if (options.consistency == Consistency::elastic) {
     schedule.exchange = Exchange::elastic;
-    // Fact 88's alpha: workers times it are 0.9.
+    // Default of alpha in fact 88: W * alpha = 0.9.
     schedule.elasticity = options.elasticity > 0 ? options.elasticity : 0.9 / job.mesh.gpus();
   }
   if (options.push == PushedValues::parameters) {
@@ -110,6 +117,8 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
 
 }  // namespace
 
+// Seconds and parts of the trace are per step of the system; dividing them by `batches` gives
+// optimizer steps.
 StrategyResult ParameterServer::simulate(const Job& job) const {
   PsJob ps = build_parameter_server(job, options_);
   const PsSystem& system = ps.system;
@@ -123,9 +132,9 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   if (!job.simulation.schedule_file.empty()) {
     write_schedule(schedule_of(job, options_, system, trace), job.simulation.schedule_file);
   }
-  const bool in_step =
-      job.mesh.gpus() > 1 && keeps_step(system, job.mesh.gpus());  // one waits for nobody
-  // The system's step consists of so many batches of each worker.
+  // A single worker waits for nobody, so it does not count as keeping step.
+  const bool in_step = job.mesh.gpus() > 1 && keeps_step(system, job.mesh.gpus());
+  // One step of the system is `batches` optimizer steps of the scenario.
   const double batches = system.batches;
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front() / batches;
@@ -147,6 +156,7 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
                             static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
+  // Workers that are drawn have unequal numbers of steps by design; only others are reported.
   const bool all_take_part = drawn_workers(options_, job.mesh.gpus()) == job.mesh.gpus();
   if (!in_step && all_take_part) result.worker_steps = worker_steps_of(trace.worker_steps);
   result.phases = !system.later.empty();
@@ -172,6 +182,7 @@ nlohmann::ordered_json ParameterServer::communication(const Job&) const {
   return nlohmann::ordered_json::object();
 }
 
+// On CPUs a server is a process like a rank's, and its update is priced like a device's.
 Updater ParameterServer::updater(const Job& job) const {
   const bool on_cpu = job.machine.device.architecture == Architecture::cpu;
   const bool on_gpu = options_.placement == ServerPlacement::gpu || workers_update(options_);
@@ -184,6 +195,8 @@ int ParameterServer::server_hosts() const {
   return options_.placement == ServerPlacement::own_hosts ? options_.servers : 0;
 }
 
+// Counts the nodes with ranks on which servers run. If workers update, each holds all parameters,
+// so one node can write the checkpoint.
 int ParameterServer::state_nodes(const Job& job) const {
   if (workers_update(options_)) return 1;
   std::set<int> nodes;
@@ -193,8 +206,9 @@ int ParameterServer::state_nodes(const Job& job) const {
   return static_cast<int>(nodes.size());
 }
 
-// A synchronous update waits for all workers. Updates under a switch and under a controller do so
-// for a part of the run, and so do updates under a bound of 0.
+// A synchronous update waits for all workers, so the loss of one stops the others. This holds under
+// sync without backup workers, under a bound of 0, which is sync, and under a switch or a
+// controller, which are synchronous for a part of the run.
 bool ParameterServer::outlives_workers() const {
   const ParameterServerOptions& o = options_;
   const bool sync = o.consistency == Consistency::sync && o.backup_workers == 0;
@@ -204,6 +218,9 @@ bool ParameterServer::outlives_workers() const {
   return !sync && !bulk && !o.switches && !o.controller;
 }
 
+// One idle_if() for each option that may have no effect: the option, whether it differs from its
+// default, whether it is idle, and the reason. learnt_if() names options that change accuracy and
+// no time.
 std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   IdleOptions idle;
   const ParameterServerOptions usual, &o = options_;
@@ -289,7 +306,9 @@ std::vector<std::string> ParameterServer::not_replayed(const Job&) const {
   return {};
 }
 
-// Where the servers update. Keys that a rule may cut are refused, whether it cuts these or not.
+// Refuses optimizers that need whole matrices (Muon) where servers update and a matrix may be cut
+// over several servers, or where the cost of products on a host is unknown. A rule that may cut
+// tensors is refused even if it cuts none of this model.
 std::optional<Diagnostic> ParameterServer::optimizer_misfit(const OptimizerSpec& optimizer,
                                                             const Device& device) const {
   if (workers_step(options_) || workers_update(options_)) {

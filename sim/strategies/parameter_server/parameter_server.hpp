@@ -1,6 +1,7 @@
-// The strategy "parameter server": synchronous, asynchronous and stale-synchronous (facts 68-83).
-// Private to the room; others use strategies/table.hpp. docs/strategies.md describes the model;
-// system.hpp is the simulated system.
+// The strategy `parameter_server`: workers push gradients to servers and pull weights from them,
+// under a synchronous, asynchronous or stale-synchronous rule (facts 68-83). It builds a PsSystem
+// (build.hpp) and plays it (system.hpp). Private to the room; others use strategies/table.hpp.
+// docs/strategies.md describes the model.
 #pragma once
 
 #include "strategies/parameter_server/options.hpp"
@@ -8,6 +9,7 @@
 
 namespace lockstep {
 
+// strategies/strategy.hpp describes the overridden functions.
 class ParameterServer final : public StrategyOf<ParameterServerOptions> {
  public:
   explicit ParameterServer(const ParameterServerOptions& options) : StrategyOf(options) {}

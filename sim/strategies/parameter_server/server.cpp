@@ -1,4 +1,7 @@
-// The loop of a server, and the handling of a push (see server.hpp).
+// The loop of a server, and the handling of a push: add it to the sum of the next update, apply the
+// update when the rule has enough pushes, answer the workers that the rule lets pull. This is the
+// server of ps-lite and of the PyTorch RPC tutorials (facts 68, 69, 81), with the rule taken out
+// (rules/rule.hpp).
 #include "strategies/parameter_server/server.hpp"
 
 #include <utility>
@@ -15,6 +18,7 @@ Servers::Servers(PsRun& run, Books& books, Wire& wire)
     shard.settled.assign(workers, 0);
     shard.read.assign(workers, 0);
   }
+  // Workers that the rule does not let begin wait for an answer to a push that they never made.
   for (std::size_t m = 0; m < shards_.size(); ++m) {
     for (std::size_t worker = 0; worker < workers; ++worker) {
       const PsParcel first{Direction::pull, static_cast<int>(worker), static_cast<int>(m)};
@@ -33,11 +37,14 @@ Program Servers::serve(int server) {
   while (true) {
     const PsParcel parcel = co_await wire_.inbox(server).receive();
     busy.change(+1, executor.now());
+    // A serial server moves pushes and answers itself; to others pushes come when they have
+    // arrived, and answers never come.
     if (run_.system.serial_servers) co_await wire_.carry(parcel);
     if (parcel.direction == Direction::push) {
       const double start = executor.now();
       ServerDemand demand(core, update_cores, start);
       co_await executor.sleep_for(service_seconds(parcel));
+      // On a core that a worker uses, too, the work takes longer (SharedCore).
       while (const double missed = demand.missed(executor.now())) {
         co_await executor.sleep_for(missed);
       }
@@ -48,8 +55,9 @@ Program Servers::serve(int server) {
   }
 }
 
-// To add the gradient to the others of this update, and apply them when it is the last. Nothing is
-// done with one that is dropped.
+// A dropped push takes no time. A push that is an update by itself is applied without summing. Any
+// other push is kept or added to the sum, and the last push of an update also pays for the update.
+// A worker that stands for several ranks brings as many gradients.
 double Servers::service_seconds(const PsParcel& push) const {
   const PsMessage& message = run_.message(push.message);
   const Shard& shard = shards_[at(push.message)];
@@ -64,6 +72,9 @@ double Servers::service_seconds(const PsParcel& push) const {
   return seconds;
 }
 
+// The three cases are: the rule drops the push; the push is an update by itself; the push waits
+// with others for an update. In the third case a rule without waiting (softsync) has the worker
+// answered before the update.
 void Servers::take(const PsParcel& push) {
   Shard& shard = shards_[at(push.message)];
   const Contribution contribution{push.worker, shard.read[at(push.worker)]};
@@ -88,6 +99,8 @@ void Servers::take(const PsParcel& push) {
   }
 }
 
+// Pushes are settled before the version advances: the update itself does not count in their
+// staleness.
 void Servers::update(int m, std::span<const Contribution> pushes) {
   for (const Contribution& push : pushes) settle(m, push, true);
   Shard& shard = shards_[at(m)];
@@ -109,15 +122,15 @@ void Servers::settle(int m, const Contribution& push, bool used) {
   shard.rule->settle(push.worker, run_.executor.now());
 }
 
-// The present weights travel to the worker. A serial server that answers each push at once does so
-// before it takes the next one.
+// The present weights travel to the worker. If each push is an update, a serial server sends the
+// answer before it takes the next message; otherwise answers queue behind messages that wait.
 void Servers::answer(int m, int worker) {
   Shard& shard = shards_[at(m)];
   shard.read[at(worker)] = shard.version;
   wire_.send({Direction::pull, worker, m}, shard.rule->pushes_per_update(worker) == 1);
 }
 
-// Workers that waited for the slowest go first, then workers whose push was just applied.
+// Workers that have waited since earlier pushes go first, then the workers of this update.
 void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
   Shard& shard = shards_[at(m)];
   std::erase_if(shard.blocked, [&](int worker) {
@@ -138,6 +151,8 @@ void Servers::answer_or_block(int m, int worker, bool may) {
   }
 }
 
+// A worker's step under way stays under the old rule: `earlier` counts its pushes that are not yet
+// settled, which is the steps that the worker has begun minus its settled pushes of the message.
 void Servers::change_rule(const PsRule* rule) {
   if (rule == nullptr) return;
   const int workers = static_cast<int>(run_.system.workers.size());

@@ -1,4 +1,6 @@
-// The walk of host and device through a step (see step.hpp).
+// Plays the segments of a worker's step on two clocks, by the rule of QueuedWork (costs/cost.hpp):
+// the device does a segment when the device is free and the host has issued it. The data loader
+// works like PyTorch's with two batches prepared ahead.
 #include "strategies/parameter_server/step.hpp"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ void PsStep::clear(double now) {
   losses.clear();
 }
 
-// The device waits for its host, and then for input.
+// The device stands still until `until`, first for its host and then `seconds` for input.
 void PsStep::load(const PsSystem& system, double seconds, double until) {
   const double idle_from = std::max(host, device);
   parts.host_bound += idle_from - device;
@@ -30,14 +32,17 @@ void PsStep::load(const PsSystem& system, double seconds, double until) {
   device = until;
 }
 
+// The host waits until the loader has the next micro-batch. The copy to the device runs in the
+// compute stream and counts as loading.
 void PsStep::take_input(const PsSystem& system) {
   if (system.input_seconds > 0 || system.late_input) {
     const double input = input_ready_ - started;
     const double idle_from = std::max(host, device);
     if (input > idle_from) load(system, input - idle_from, input);
     host = std::max(host, input);
-    // Two micro-batches are prepared ahead: there is room for the one after the next as soon as
-    // the one before was taken (prefetch_factor's default).
+    // Two micro-batches are prepared ahead (default of PyTorch's prefetch_factor). So the loader
+    // begins the next micro-batch when the present one is ready, but not before the previous one
+    // was taken and left room.
     input_ready_ = std::max(input_ready_, input_taken_) + system.input_seconds;
     if (system.late_input) input_ready_ += system.late_input(worker, inputs_++);
     input_taken_ = started + host;
@@ -51,6 +56,7 @@ void PsStep::walk(const PsSystem& system, std::size_t end) {
   int drawn = -1;
   for (std::size_t s = ready.size(); s < end; ++s) {
     const PsSegment& segment = system.segments[s];
+    // The slow-down is drawn once for each optimizer batch.
     if (segment.batch != drawn) {
       slowness.factor = system.factor(worker, number * system.batches + segment.batch);
       drawn = segment.batch;

@@ -1,4 +1,6 @@
-// Events of workers, messages and servers for an observer (see watch.hpp).
+// Reports workers, messages and servers to an observer as streams: "compute" and "host" of each
+// worker, one stream for each lane of messages, "compute" of each server. Events are reported when
+// their end is known (engine/observer.hpp).
 #include "strategies/parameter_server/watch.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +16,7 @@ namespace lockstep {
 
 namespace {
 
+// Names of the two rank groups.
 constexpr std::string_view workers = "workers", servers = "servers";
 
 }  // namespace
@@ -40,12 +43,15 @@ PsWatch::PsWatch(Observer& observer, const PsSystem& system)
   }
 }
 
+// PsDone has times without losses to a shared core. `base` is the simulated time of the step's
+// second 0, and it moves later by each loss that lies before the reported stretch.
 void PsWatch::step(const PsStep& step, double end) {
   const int worker = step.worker;
   if (!watches(worker)) return;
   const Observer::Stream compute{workers, worker, "compute"}, host{workers, worker, "host"};
   auto loss = step.losses.begin();
-  double base = step.started;  // moves on with what was lost
+  double base = step.started;
+  // Reports the losses up to `until`.
   const auto lose = [&](double until) {
     for (; loss != step.losses.end() && loss->at <= until + clock_precision; ++loss) {
       observer_.on_work({compute, Phase::backward, "core shared with a server", base + loss->at,
@@ -60,6 +66,8 @@ void PsWatch::step(const PsStep& step, double end) {
       observer_.on_wait({compute, each.cause, base + each.start, base + each.end, 0});
       continue;
     }
+    // On a GPU the host issues each part, and the part's work on the device refers to this launch
+    // by its number. Work without host time (CPUs) has no launches.
     const PsSegment& segment = *each.segment;
     const bool issues = segment.work.host > 0;
     const Observer::Number launch = issues ? observer_.number(segment.parts.size()) : 0;
@@ -82,6 +90,7 @@ void PsWatch::step(const PsStep& step, double end) {
   if (hosted) observer_.on_step({host, step.number, step.started, end});
 }
 
+// A wait for communication refers to the pulled message whose arrival ended it.
 void PsWatch::waits(int worker, WaitCause cause, double start, double end) {
   if (!watches(worker)) return;
   const Pulled& latest = pulled_[worker];
@@ -91,13 +100,15 @@ void PsWatch::waits(int worker, WaitCause cause, double start, double end) {
   observer_.on_wait({compute, cause, start, end, ended_it ? latest.number : 0});
 }
 
+// A pull leaves when its server has worked on a push; arrives() reports this work as its cause.
 void PsWatch::leaves(PsParcel& parcel) {
   parcel.number = observer_.number();
   if (parcel.direction == Direction::push) return;
   causes_[parcel.number] = served_[at(message(parcel.message).server)];
 }
 
-// Messages of a lane follow each other (wire.hpp).
+// Messages of a lane travel one after the other (wire.hpp), so each lane is a stream on which
+// nothing overlaps.
 std::string_view PsWatch::lane(const PsParcel& parcel) {
   const PsMessage& carried = message(parcel.message);
   const bool one_lane = !system_.serial_servers &&
@@ -108,6 +119,7 @@ std::string_view PsWatch::lane(const PsParcel& parcel) {
   return *lanes_.insert(name).first;
 }
 
+// Every link of the route carried the whole message.
 void PsWatch::arrives(const PsParcel& parcel, double start, double end) {
   const auto cause = causes_.extract(parcel.number);
   if (!watches(parcel.worker)) return;
@@ -132,6 +144,7 @@ void PsWatch::drains(const PsParcel& parcel, double start, double end) {
   observer_.on_work({buffers, Phase::copies, name, start, end, 0, parcel.number});
 }
 
+// The number is kept even if nobody watches the server: a watched worker's pull refers to it.
 void PsWatch::serves(const PsParcel& push, double start, double end) {
   const PsMessage& served = message(push.message);
   const Observer::Number number = served_[at(served.server)] = observer_.number();

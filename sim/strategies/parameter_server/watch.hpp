@@ -1,4 +1,6 @@
-// Reports workers, messages and servers to an observer. Exists only in runs with an observer.
+// Reports the events of a parameter-server run to an observer: steps and layers of workers,
+// messages on their way, work of servers. Made by PsRun, and only in runs with an observer. Times
+// are seconds of simulated time.
 #pragma once
 
 #include <map>
@@ -18,32 +20,38 @@ class PsWatch {
 
   // --- a worker
   bool watches(int worker) const { return watched_[at(worker)]; }
+  // A worker has finished a step. Reports its compute stream and its host, layer by layer.
   void step(const PsStep& step, double end);
+  // A worker's compute stream stood still.
   void waits(int worker, WaitCause cause, double start, double end);
 
-  // --- a message on its way: numbered when it leaves, told when it has arrived
+  // --- a message on its way
+  // The message is sent: gives the parcel its number.
   void leaves(PsParcel& parcel);
+  // The message has arrived; `start` is when it began to travel.
   void arrives(const PsParcel& parcel, double start, double end);
-  // The rest of the message drains from buffers on the way.
+  // The rest of the message has drained from buffers on the way (serial servers).
   void drains(const PsParcel& parcel, double start, double end);
   // A server has worked on a push.
   void serves(const PsParcel& push, double start, double end);
 
  private:
+  // A pulled message that has arrived at a worker.
   struct Pulled {
     Observer::Number number = 0;
     double end = -1;
   };
   const PsMessage& message(int m) const { return system_.messages[at(m)]; }
+  // Name of the observer's stream for the parcel; the text lives as long as this object.
   std::string_view lane(const PsParcel& parcel);
 
   Observer& observer_;
   const PsSystem& system_;
-  std::vector<bool> watched_, watched_servers_;
-  std::map<int, Pulled> pulled_;                         // by worker, the latest
-  std::set<std::string> lanes_;                          // their names
-  std::vector<Observer::Number> served_;                 // the latest work of each server
-  std::map<Observer::Number, Observer::Number> causes_;  // of a pull: the work that it answers
+  std::vector<bool> watched_, watched_servers_;  // by worker, by server: the observer wants it
+  std::map<int, Pulled> pulled_;                 // by worker: the latest
+  std::set<std::string> lanes_;                  // names of streams
+  std::vector<Observer::Number> served_;         // by server: its latest work
+  std::map<Observer::Number, Observer::Number> causes_;  // pull -> server work that it answers
 };
 
 }  // namespace lockstep

@@ -1,4 +1,6 @@
-// Couriers, their lanes and routes (see wire.hpp).
+// Couriers carry parcels over routes of the executor, lane by lane. A lane is a queue behind one
+// copy engine or one connection; with `credit` a lane has that many couriers, as BytePS' window of
+// pushes (fact 76).
 #include "strategies/parameter_server/wire.hpp"
 
 #include <stdexcept>
@@ -9,7 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// Pushes of a worker to all servers are in one lane.
+// Whether the number of the worker's pushes under way is limited by `credit`. Pushes of a worker to
+// all servers then share one lane.
 bool has_window(const PsSystem& system, const PsParcel& parcel) {
   return system.credit > 0 && parcel.direction == Direction::push;
 }
@@ -35,6 +38,7 @@ Wire::Wire(PsRun& run, Books& books)
   lanes_.resize(system.workers.size() * at(2 * (system.places + system.servers)));
 }
 
+// A pushed message counts as missing until its weights are back.
 void Wire::send(PsParcel parcel, bool first) {
   const bool push = parcel.direction == Direction::push;
   if (push) ++missing_with(parcel);
@@ -56,6 +60,8 @@ void Wire::leave(const PsParcel& parcel, bool first) {
   run_.executor.start("courier", courier(lane));
 }
 
+// Carries parcels until the lane is empty; leave() starts a courier when a parcel finds fewer than
+// allowed.
 Program Wire::courier(ParcelLane& lane) {
   while (!lane.empty()) {
     const PsParcel parcel = lane.take();
@@ -69,8 +75,10 @@ Program Wire::courier(ParcelLane& lane) {
   --lane.couriers;
 }
 
-// The processor work of a server for the message counts on the server's core. For the answer of a
-// serial server, only the part that the server waits for counts.
+// Latency, then the flow of the bytes. On CPUs the server's process works on the transfer, too
+// (PsRoute::cores); on a core that a worker uses, this makes the transfer longer. An answer of a
+// serial server is carried until the server has written all to the buffers on the way; drain()
+// carries the rest, without the server's core.
 Program Wire::carry(PsParcel parcel) {
   Executor& executor = run_.executor;
   const int id = way(parcel).route(parcel.direction);
@@ -91,7 +99,7 @@ Program Wire::carry(PsParcel parcel) {
   }
 }
 
-// Bytes that are in buffers on the way when the server has sent all.
+// Carries the bytes that are in buffers on the way when a serial server has sent all of its answer.
 Program Wire::drain(PsParcel parcel) {
   const double start = run_.executor.now();
   const PsFlow flowing = flow(parcel);
@@ -102,11 +110,13 @@ Program Wire::drain(PsParcel parcel) {
   local_.put(parcel);
 }
 
+// Routes between the parcel's worker and the place of its server.
 const PsWay& Wire::way(const PsParcel& parcel) const {
   return run_.system.workers[at(parcel.worker)].ways[at(run_.message(parcel.message).place)];
 }
 
-// Only a serial server goes on before its answer has arrived; of a push it waits for all.
+// The parcel's bytes, and the share that buffers hold when the sender is done. Only a serial server
+// goes on before its answer has arrived, so nothing else is held.
 PsFlow Wire::flow(const PsParcel& parcel) const {
   const PsSystem& system = run_.system;
   const PsMessage& message = run_.message(parcel.message);
@@ -119,6 +129,8 @@ PsFlow Wire::flow(const PsParcel& parcel) const {
   return result;
 }
 
+// The lane of the parcel among its worker's lanes: the first one for pushes with a window, the lane
+// of the place if all its messages wait for each other, else the lane of the server.
 ParcelLane& Wire::lane_of(const PsParcel& parcel) {
   const PsSystem& system = run_.system;
   const PsMessage& message = run_.message(parcel.message);
@@ -129,6 +141,7 @@ ParcelLane& Wire::lane_of(const PsParcel& parcel) {
   return lanes_[at(2 * (parcel.worker * (system.places + system.servers) + number) + back)];
 }
 
+// The counter of missing messages in which the parcel's message counts.
 int& Wire::missing_with(const PsParcel& parcel) {
   const int segment = run_.system.pull_overlap ? run_.message(parcel.message).needed_by : 0;
   return returns_[at(parcel.worker)].missing[at(segment)];

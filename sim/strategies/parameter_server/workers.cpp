@@ -1,4 +1,7 @@
-// The workers of a system: their steps in segments, and which ranks are one worker.
+// The workers of a system. Class Segments cuts the compute of a step at the points where messages
+// become ready (backward with `overlap`) or are needed (forward with `pull_overlap`); without both
+// a step has one segment for each forward, backward and update. fold_workers() makes one worker of
+// all ranks that always do the same.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,16 +21,17 @@ namespace lockstep {
 
 namespace {
 
-// The messages of a layer, and the segments between which they travel.
+// The messages of a layer: gradients are ready after one segment, weights are needed by another.
 struct LayerMessages {
-  bool travel = false;
-  QueuedWork compression;  // of its gradients
-  int ready = 0, needed = 0;
+  bool travel = false;        // the layer has messages
+  QueuedWork compression;     // of the layer's gradients
+  int ready = 0, needed = 0;  // indices of segments
 };
 
+// Key of the random draws of data_shares(): "data" in ASCII.
 constexpr std::uint32_t data_draw = 0x64617461;
 
-// Segments of one step, one after the other.
+// Appends the segments of one step to the system, in program order.
 class Segments {
  public:
   Segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
@@ -52,12 +56,14 @@ class Segments {
   void step();
 
  private:
+  // Index of the last segment so far.
   int present() const { return static_cast<int>(system_.segments.size()) - 1; }
+  // Begins a segment, to which add() appends work.
   void begin(Phase phase, bool needs_input = false) {
     system_.segments.push_back({phase, {}, needs_input, batch_});
     open_ = true;
   }
-  // To the present segment, or a new one.
+  // Appends work to the present segment, or to a new one if the phase changes.
   void add(Phase phase, std::string_view name, const QueuedWork& work) {
     if (!open_ || system_.segments.back().phase != phase) begin(phase);
     PsSegment& segment = system_.segments.back();
@@ -73,20 +79,24 @@ class Segments {
   const ParameterServerOptions& options_;
   const StepCosts& costs_;
   PsSystem& system_;
+  // Pushes overlap backward; elastic averaging; the worker steps along each batch; the worker
+  // updates with the sum of all gradients.
   bool overlap_, elastic_, steps_, updates_;
-  std::vector<LayerMessages> layers_;
-  double elements_ = 0;  // that travel
+  std::vector<LayerMessages> layers_;  // by layer of the model
+  double elements_ = 0;                // of all messages
   int tensors_ = 0;
-  int batch_ = 0;
+  int batch_ = 0;      // optimizer batch of the step
   bool open_ = false;  // the present segment takes more work
 };
 
+// The whole step: work on the pulled weights or sums, then the micro-batches with the worker's own
+// updates, then the work that makes messages.
 void Segments::step() {
-  if (elastic_) {  // what came back moves the worker: two read, one written
+  if (elastic_) {  // the worker moves by the answer: two sets of weights are read, one is written
     const double weights = elements_ * parameter_bytes(job_.step->precision);
     add(Phase::copies, "move", job_.costs->stream(3 * weights, tensors_));
   }
-  if (updates_) {  // with the sum that came back
+  if (updates_) {  // the worker updates with the pulled sum of gradients
     clip();
     add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
   }
@@ -101,7 +111,7 @@ void Segments::step() {
     if (!updates) continue;
     add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
   }
-  if (steps_ && !elastic_) {  // how far it went: what it pulled and what it has are read
+  if (steps_ && !elastic_) {  // distance to push: pulled and own weights are read, one set written
     const double weights = elements_ * parameter_bytes(job_.step->precision);
     add(Phase::copies, "difference", job_.costs->stream(3 * weights, tensors_));
   }
@@ -113,12 +123,15 @@ void Segments::step() {
   }
 }
 
+// Clipping needs the norm of all gradients, so it is a segment of its own.
 void Segments::clip() {
   if (job_.gradient_clipping == 0) return;
   begin(Phase::copies);
   add(Phase::copies, "clip_grad_norm_", clipping_work(job_, {elements_, tensors_}));
 }
 
+// With pull_overlap the first forward of a step waits for weights at each layer that has messages,
+// so a segment begins there. In later micro-batches all weights are there.
 void Segments::forward(bool first) {
   begin(Phase::forward, true);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
@@ -128,6 +141,8 @@ void Segments::forward(bool first) {
   }
 }
 
+// With overlap, in the last micro-batch, the segment of a layer with messages ends with its
+// backward and the compression of its gradients.
 void Segments::backward(bool last) {
   begin(Phase::backward);
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
@@ -143,6 +158,7 @@ void Segments::backward(bool last) {
   }
 }
 
+// Without overlap: the work between the last backward and the pushes.
 void Segments::gradients_to_messages() {
   open_ = false;
   if (!std::holds_alternative<UncompressedPush>(options_.compression)) {
@@ -150,7 +166,8 @@ void Segments::gradients_to_messages() {
     open_ = false;
   }
   if (job_.machine.device.architecture != Architecture::cpu) return;
-  // One message for all tensors is one piece of memory: no copy engine gathers them on the way.
+  // A CPU worker copies all gradients into one contiguous message, because it has no copy engine
+  // that gathers them on the way.
   const double bytes = elements_ * gradient_bytes(job_.step->precision);
   add(Phase::copies, "gradients to message", job_.costs->stream(2 * bytes, tensors_));
 }
@@ -162,6 +179,7 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
   Segments(job, options, costs, system).step();
 }
 
+// Lognormal draws, keyed by seed and rank, divided by their mean.
 std::vector<double> data_shares(const Job& job, const ParameterServerOptions& options) {
   const bool uneven = options.data.sizes > 0 || options.data.classes > 0;
   if (!uneven || options.push == PushedValues::gradients || job.mesh.gpus() == 1) return {};
@@ -175,8 +193,9 @@ std::vector<double> data_shares(const Job& job, const ParameterServerOptions& op
   return shares;
 }
 
-// Ranks with the same routes and speed move in step when they wait for each other and nothing is
-// random.
+// Ranks are equal if they have the same routes, speed and kind of device, and no server on their
+// core. Equal ranks move in step if all ranks wait for the same update and nothing is random; they
+// are then one worker. If nothing changes over time either, steps may repeat (`steady`).
 void fold_workers(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
   const RankSpeeds speeds(job);
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
@@ -186,6 +205,7 @@ void fold_workers(const Job& job, const ParameterServerOptions& options, PsSyste
                     (options.data.sizes == 0 || data_shares(job, options).empty());
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
+  // A rank with a server on its core is equal to no other rank; all other ranks get -1.
   std::vector<int>& cores = system.core_of_server;
   const auto shares_core = [&, ranks = std::set<int>(cores.begin(), cores.end())](int rank) {
     return ranks.contains(rank) ? rank : -1;

@@ -1,5 +1,6 @@
-// Options of ZeRO stages 1 and 2 in a scenario file. Parsers, strategies and schema use the
-// visitors below. Semantics: docs/strategies.md and the facts cited at each field.
+// Options of the strategy `zero` (ZeRO stages 1 and 2) in a scenario file. describe() declares each
+// field's name, text, unit and range; the file reader, the JSON Schema and the docs are generated
+// from it (core/fields.hpp). Semantics: docs/strategies.md and the facts cited below.
 #pragma once
 
 #include <array>
@@ -11,22 +12,29 @@
 
 namespace lockstep {
 
+// The collective that sums a bucket: reduce-scatter leaves each rank its shard, all-reduce leaves
+// every rank all gradients, as under DDP (PyTorch's ZeroRedundancyOptimizer).
 enum class GradientReduction { reduce_scatter, all_reduce };
 template <>
 struct EnumNames<GradientReduction> {
   static constexpr std::array names{"reduce-scatter", "all-reduce"};
 };
+// The part of the parameters that a rank updates: an equal number of elements, or whole tensors.
+// by_reduction: tensors after an all-reduce, elements after a reduce-scatter.
 enum class StatePartition { by_reduction, elements, tensors };
 template <>
 struct EnumNames<StatePartition> {
   static constexpr std::array names{"by-reduction", "elements", "tensors"};
 };
+// When ranks collect the parameters that other ranks have updated: before the next step begins, or
+// bucket by bucket while the next forward runs (Megatron's overlap_param_gather).
 enum class ParameterGather { after_update, with_forward };
 template <>
 struct EnumNames<ParameterGather> {
   static constexpr std::array names{"after-update", "with-forward"};
 };
 
+// The options of one `zero` entry.
 struct ZeroOptions {
   static constexpr const char* name = "zero";
   static constexpr const char* summary =
@@ -34,10 +42,10 @@ struct ZeroOptions {
   static constexpr std::array forms{
       StrategyForm{"zero2", "ZeRO", "{stage: 2}", 1, true},
       StrategyForm{"zero2 offload", "ZeRO", "{stage: 2, offload: {optimizer: host}}", 1}};
-  int stage = 1;        // fact 63; stage 3 is fsdp
-  int shard_group = 0;  // ranks that share one copy of the state; 0 = all
-  double bucket_bytes = 100e6;
-  bool overlap = true;  // buckets are reduced while backward runs
+  int stage = 1;                // fact 63; stage 3 is fsdp
+  int shard_group = 0;          // ranks that share one copy of the state; 0 = all
+  double bucket_bytes = 100e6;  // a bucket is closed when it holds this much
+  bool overlap = true;  // buckets are reduced while backward runs; false: backward waits for each
   GradientReduction reduction = GradientReduction::reduce_scatter;
   StatePartition partition = StatePartition::by_reduction;
   ParameterGather gather = ParameterGather::after_update;

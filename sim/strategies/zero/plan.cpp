@@ -1,4 +1,6 @@
-// Prices the buckets of a step, and lays out where they are reduced.
+// Lays out ZeRO's shards and buckets, prices them, and places reductions and collections in the
+// passes. Buckets are cut by bytes as DDP's; DeepSpeed flushes a bucket before it would overflow
+// (fact 66), a difference of at most one tensor.
 #include "strategies/zero/plan.hpp"
 
 #include <algorithm>
@@ -11,11 +13,13 @@ namespace lockstep {
 
 namespace {
 
+// Prices of buckets and of the update.
 class Pricing {
  public:
   Pricing(TrainingContext& context, const ZeroLayout& layout)
       : job_(context.job), network_(context.network), layout_(layout) {}
 
+  // Reduction, copies between replicas and to the host, and collection of one bucket.
   ZeroBucket bucket(const Bucket& bucket) const {
     const ShardGroups& groups = layout_.groups_of(bucket);
     ZeroBucket priced;
@@ -51,6 +55,8 @@ class Pricing {
     return priced;
   }
 
+  // The update of the rank with the most elements. After an all-reduce every rank has all
+  // gradients, so clipping reads every gradient.
   UpdateWork update() const {
     const TensorShare shard = layout_.updated();
     TensorShare all{0, static_cast<int>(layout_.tensors.size())};
@@ -67,7 +73,8 @@ class Pricing {
   const ZeroLayout& layout_;
 };
 
-// The cuts of backward, and the copies at each cut.
+// The cuts of backward, each after a layer that completes one or more buckets. Appends a unit for
+// each cut to `units`.
 std::vector<ZeroCut> cuts_of(const Job& job, const ZeroLayout& layout,
                              std::vector<HookedUnit>& units) {
   std::vector<ZeroCut> cuts;
@@ -81,7 +88,7 @@ std::vector<ZeroCut> cuts_of(const Job& job, const ZeroLayout& layout,
       bytes += layout.buckets[b].bytes;
       tensors += static_cast<int>(layout.buckets[b].tensors.size());
     }
-    // Main gradients lie in their buckets; adding to them is part of backward.
+    // fp32 main gradients lie in their buckets, and adding to them is part of backward.
     if (!has_main_gradients(job.step->precision))
       cut.copies = job.costs->stream(2 * bytes, tensors);
     cuts.push_back(std::move(cut));
@@ -123,6 +130,8 @@ void mark_fullest_rank(const std::vector<GradientTensor>& tensors, bool experts,
 
 }  // namespace
 
+// Experts are divided among the ranks that hold the same experts, all other tensors among the shard
+// group.
 std::vector<bool> ZeroLayout::whole_tensors() const {
   if (!keeps_tensors_whole()) return {};
   std::vector<bool> marked(tensors.size());
@@ -154,7 +163,8 @@ TensorShare ZeroLayout::updated() const {
 ZeroLayout zero_layout(const Job& job, const ZeroOptions& options) {
   ZeroLayout layout;
   layout.options = options;
-  if (is_host(job.machine.device)) layout.options.offload = {};  // the ranks' own memory
+  // Ranks on CPUs compute in host memory, so there is nothing to offload.
+  if (is_host(job.machine.device)) layout.options.offload = {};
   layout.groups =
       shard_groups(job,
                    options.shard_group > 0 ? std::min(options.shard_group, job.mesh.copies())
@@ -178,6 +188,7 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
   plan.layout = layout;
   const Pricing pricing(context, plan.layout);
   plan.update = pricing.update();
+  // By bucket, a unit that begins at the first layer that reads one of the bucket's parameters.
   std::vector<HookedUnit> collected;
   double bytes = 0;
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
@@ -194,6 +205,8 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
     collected.push_back({.first = first_use(bucket, layout.tensors)});
     bytes += bucket.bytes;
   }
+  // With after-update all parameters are there before the step begins, so these units have no
+  // hooks.
   if (layout.options.gather == ParameterGather::after_update) {
     for (HookedUnit& unit : collected) unit = {};
   }
@@ -207,7 +220,7 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
     plan.scalar = context.network.collective(layout.groups.shard, Collective::all_reduce, 4);
   }
   for (const bool first : {false, true}) {
-    // Stage 2 gives each micro-batch's gradients away; nothing is added to.
+    // Stage 2 reduces every micro-batch's gradients, so backward never adds to existing ones.
     const auto& layers = first || layout.options.stage == 2 ? context.costs.layers : replica.adding;
     for (const bool reduces : {false, true}) {
       plan.passes[first][reduces] =

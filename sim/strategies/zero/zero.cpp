@@ -1,4 +1,6 @@
-// ZeRO's hooks on the training step. Numbers in brackets: facts of docs/strategies.md.
+// ZeRO stages 1 and 2 as hooks on the training step, and their memory. The order is that of
+// DeepSpeed's stage_1_and_2.py (fact 66), with Megatron's distributed optimizer and PyTorch's
+// ZeroRedundancyOptimizer as options (docs/strategies.md).
 #include "strategies/zero/zero.hpp"
 
 #include <nlohmann/json.hpp>
@@ -14,6 +16,7 @@ namespace lockstep {
 
 namespace {
 
+// Issues the plan of one part of the model.
 class ZeroHooks final : public TrainingHooks {
  public:
   ZeroHooks(TrainingContext& context, const ZeroOptions& options)
@@ -24,7 +27,7 @@ class ZeroHooks final : public TrainingHooks {
         plan_(zero_plan(context, replica_, layout_)),
         shards_(shards_of(context, layout_.groups)),
         replicas_(replicas_of(context, layout_.groups)),
-        // An all-reduce spans all ranks, for any groups.
+        // An all-reduce is over all ranks, even if there are several shard groups.
         reducers_(layout_.scatters() || !layout_.groups.hybrid()
                       ? shards_
                       : context.stage.communicator("gradients", gradient_ranks(context.job.mesh))),
@@ -40,12 +43,13 @@ class ZeroHooks final : public TrainingHooks {
   void begin_forward(const MicroBatch& batch) override { batch_ = batch; }
   void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
-  // Parameters that other ranks updated must have arrived before the unit computes.
+  // A bucket's parameters must have arrived before the first layer that reads them.
   Program pre_forward(int bucket) override {
     ranks_.wait(collected_[static_cast<std::size_t>(bucket)]);
     co_return;
   }
 
+  // A cut: copies gradients into their buckets and reduces the full buckets.
   Program post_backward(int unit) override {
     const ZeroCut& cut = plan_.cuts[static_cast<std::size_t>(unit) - plan_.buckets.size()];
     context_.copies(cut.copies, "gradients to buckets");
@@ -56,26 +60,28 @@ class ZeroHooks final : public TrainingHooks {
     co_return;
   }
 
+  // The compute stream waits for all reductions; in the last micro-batch the host waits, too, if it
+  // updates with these gradients.
   Program end_backward() override {
     for (const Event& bucket : reduced_) ranks_.wait(bucket);
-    // The host reads the gradients that it updates with.
     const bool reads = batch_.last && plan_.update.host.seconds > 0 && !plan_.update.host.delayed;
     if (reads && !reduced_.empty()) co_await ranks_.host_wait(reduced_.back());
     reduced_.clear();
     if (!batch_.first) context_.copies(plan_.add_shard, "add to shards");
   }
 
-  // Every rank has only the norm of its shard, and the shard's found_inf.
+  // A rank knows the norm and found_inf of its own shard only.
   void reduce_scalar() override {
     if (plan_.scalar.seconds <= 0) return;
     ranks_.wait(context_.collective(shards_, plan_.scalar, ranks_.record()));
   }
 
-  // In the order in which forward wants them.
+  // Collects the updated parameters. Buckets are numbered in the order of backward, so forward
+  // needs the last bucket first.
   Program after_update(int) override {
     for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       for (const PricedTransfer& part : plan_.buckets[b].gather) {
-        if (part.seconds <= 0) continue;  // one rank
+        if (part.seconds <= 0) continue;  // a single rank holds the experts
         Communicator& shards = plan_.buckets[b].expert ? experts_ : shards_;
         collected_[b] = context_.collective(shards, part, ranks_.record());
       }
@@ -87,10 +93,12 @@ class ZeroHooks final : public TrainingHooks {
   }
 
  private:
-  // Stage 2 keeps no gradients to reduce later.
+  // Stage 2 reduces in every micro-batch, because it keeps no unsharded gradients.
   bool reduces(const MicroBatch& batch) const {
     return batch.last || plan_.layout.options.stage == 2;
   }
+  // Reduces a bucket over its shard group and over the copies, and copies the shard to the host if
+  // the host updates. Returns the end.
   Event reduce(const ZeroBucket& bucket) {
     Communicator& reducers = bucket.expert ? experts_ : reducers_;
     Event done = ranks_.record();
@@ -99,7 +107,7 @@ class ZeroHooks final : public TrainingHooks {
       done = context_.collective(replicas_, bucket.replicate, done);
     }
     if (bucket.to_host.seconds <= 0) return done;
-    // Later micro-batches: the sum so far comes back first (fact H109).
+    // In later micro-batches the sum so far is first copied to the device (fact H109).
     if (plan_.shards_return && !batch_.first) context_.copy(to_host_, bucket.to_host, done);
     return context_.copy(to_host_, bucket.to_host, done);
   }
@@ -115,10 +123,12 @@ class ZeroHooks final : public TrainingHooks {
   Communicator& experts_;
   const StreamId to_host_;
   MicroBatch batch_;
-  std::vector<Event> reduced_;    // buckets of this backward
-  std::vector<Event> collected_;  // by bucket: its parameters are those of the last update
+  std::vector<Event> reduced_;    // ends of the reductions of this backward
+  std::vector<Event> collected_;  // by bucket: its updated parameters have arrived
 };
 
+// With hybrid groups, transfers of shard groups and of replica groups may meet on links. A bucket
+// has one gather, and two collectives for each reduction.
 Engine engine_for(const Job& job, const ZeroLayout& layout) {
   const bool meet = layout.groups.hybrid() && job.simulation.network == NetworkKind::flow;
   const double reductions = layout.options.stage == 2 ? job.passes() : 1;
@@ -128,6 +138,7 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 
 }  // namespace
 
+// Hybrid groups are axes of the world: ranks share a lane only if both kinds of groups are alike.
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
   TrainingWorld world(job, "zero", engine_for(job, layout), axes_of(job.mesh, layout.groups));
@@ -137,6 +148,7 @@ StrategyResult Zero::simulate(const Job& job) const {
     on_device += hooks->update().optimizer.busy / static_cast<double>(world.stages.size());
     return hooks;
   });
+  // The device is idle while the host updates.
   if (updater(job) == Updater::own_host) {
     result.device_busy -= std::max(0.0, result.split.optimizer - on_device);
   }
@@ -154,6 +166,8 @@ int Zero::state_ranks(const Job& job) const {
 
 namespace {
 
+// Device memory of a rank: a replica that keeps the optimizer's state of its share. Stage 1 keeps
+// all gradients in buckets; stage 2 keeps a shard and one or two buckets.
 MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
   const ZeroLayout layout = zero_layout(job, options);
   MemoryPlan plan = replica_memory_plan(job);
@@ -175,12 +189,14 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
       gradients += bucket.bytes;
       largest = std::max(largest, bucket.bytes);
     }
+    // With a reduce-scatter the gradients live in the buckets; with an all-reduce the buckets are
+    // DDP's.
     if (layout.scatters()) {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
     }
     if (options.stage == 2) {
-      // One bucket is filled while the one before it is reduced.
+      // With overlap one bucket is filled while the previous one is reduced.
       rank.bucket_bytes.assign(options.overlap && layout.buckets.size() > 1 ? 2 : 1, largest);
       rank.gradient_shard_bytes = gradients * layout.share() * (1 - layout.offloaded_share());
     }
@@ -197,6 +213,7 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
 
 }  // namespace
 
+// With offload the host's memory is added for each stage.
 std::vector<MemoryUse> Zero::stage_memory(const Job& job, const MemoryQuery& query) const {
   return memory_of_stages(job, [&](const StageMemory& stage) {
     const MemoryPlan plan = memory_plan(stage.job, options_);
@@ -220,6 +237,7 @@ nlohmann::ordered_json Zero::communication(const Job& job) const {
   return j;
 }
 
+// `still`: no gradient moves, because there is one rank and no offload.
 std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   IdleOptions idle;
   const ZeroOptions usual, &o = options_;
@@ -246,6 +264,8 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   return idle.take();
 }
 
+// The replay can delay whole updates only: with a fraction below 1 the device's part is not
+// delayed.
 void Zero::describe_updates(const Job& job, UpdateSchedule& schedule) const {
   if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {
     delay_updates(schedule);

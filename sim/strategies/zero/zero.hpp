@@ -9,6 +9,7 @@
 
 namespace lockstep {
 
+// strategies/strategy.hpp describes the overridden functions.
 class Zero final : public StrategyOf<ZeroOptions> {
  public:
   explicit Zero(const ZeroOptions& options) : StrategyOf(options) {}

@@ -1,8 +1,9 @@
 // Bulk-synchronous: one update from the pushes of all ranks, which wait for it (facts 68, 83). With
 // backup workers (Chen et al. 2016; fact 87) an update takes the first pushes that were computed on
-// the present weights; later ones are dropped, and answered with the new weights. With participants
-// each update has workers of its own (federated averaging: McMahan et al. 2017, algorithm 1). With
-// backups, these are more workers than the update waits for (Bonawitz et al. 2019, section 2.2).
+// the present weights; later pushes are dropped, and answered with the new weights. With
+// participants each update has workers of its own (federated averaging: McMahan et al. 2017,
+// algorithm 1). With participants and backup workers, more workers are drawn than the update waits
+// for (Bonawitz et al. 2019, section 2.2).
 #include "results/participants.hpp"
 #include "strategies/parameter_server/rules/rule.hpp"
 
@@ -10,6 +11,8 @@ namespace lockstep {
 
 namespace {
 
+// Synchronous updates from a drawn subset of the workers. A worker that is not drawn waits, without
+// computing, until an update for which it is drawn.
 struct Sampled final : MessageRule {
   Sampled(int all, int of_them, int backup, std::uint64_t key)
       : workers(all), drawn(of_them), backups(backup), seed(key) {
@@ -26,7 +29,7 @@ struct Sampled final : MessageRule {
 
   int workers, drawn, backups;
   std::uint64_t seed;
-  std::vector<bool> takes_part;
+  std::vector<bool> takes_part;  // by worker, in the present update
 
  private:
   int pushes() const override { return drawn - backups; }
@@ -42,6 +45,8 @@ PsRule bulk_synchronous(int ranks, int backup) {
   struct BulkSynchronous final : MessageRule {
     BulkSynchronous(int n, bool late) : needed(n), drops_late(late) {}
     int pushes() const override { return needed; }
+    // A push is late if its weights have been updated since the worker pulled them. Without backup
+    // workers this never happens.
     bool drops(std::int64_t read, std::int64_t version) const override {
       return drops_late && read < version;
     }

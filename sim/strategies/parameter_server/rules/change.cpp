@@ -1,4 +1,6 @@
-// Phases and the controller at work (see change.hpp).
+// Phases of a run (Sync-Switch: Li et al. 2021), and the controller in the manner of the straggler
+// policy in section 4 of the same paper. The controller looks at the workers once a round, which is
+// as many worker steps as there are workers.
 #include "strategies/parameter_server/rules/change.hpp"
 
 #include <algorithm>
@@ -44,6 +46,8 @@ double WorkerPace::communication_share() const {
   return all.seconds > 0 ? all.communication / all.seconds : 0;
 }
 
+// Asks a rule for one message: an update must take the pushes of all ranks, and all must wait for
+// it. Later phases and a controller may end this.
 bool keeps_step(const PsSystem& system, int ranks) {
   if (!system.later.empty() || system.controller) return false;
   const auto message = system.rule(ranks);
@@ -61,8 +65,8 @@ const PsRule* RuleChanges::after(int steps) {
   return &system_.later[phases_++].rule;
 }
 
-// Looks at the workers once a round. Waiting for others is left out: it is the same for all as long
-// as they wait for each other.
+// `seconds` leaves out a worker's waits for others. With these waits all workers of a synchronous
+// step would take equally long, and the slow one could not be told.
 const PsRule* RuleChanges::after_step(int worker, double seconds, double communication,
                                       double now) {
   if (!system_.controller) return nullptr;

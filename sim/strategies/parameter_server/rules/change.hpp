@@ -1,5 +1,6 @@
-// Changes of the rule during a run: phases (Sync-Switch) and a controller of the pace. Used by the
-// run; rules themselves are in rule.hpp.
+// Changes of the consistency rule during a run: phases (Sync-Switch) and a pace controller. A
+// worker asks RuleChanges at the end of each step (worker.cpp), and the servers take the new rule.
+// The rules themselves are in rule.hpp.
 #pragma once
 
 #include <deque>
@@ -11,53 +12,58 @@
 
 namespace lockstep {
 
-// The pace that a controller goes by: the latest steps of each worker.
+// The workers' pace as a controller sees it: sums over the latest `window` steps of each worker.
 class WorkerPace {
  public:
   WorkerPace(std::size_t workers, int window) : window_(window), latest_(workers) {}
 
-  // Adds a step and its seconds of communication.
+  // Adds a step: its seconds without waits, and the exposed communication among these seconds.
   void add(int worker, double seconds, double communication);
-  // The largest mean over their median, the lower one of two. 1 until every worker has done so many
-  // steps.
+  // The slowest worker's mean step over the median worker's. With an even number of workers the
+  // lower one of the two middle values is the median. 1 until every worker has done `window` steps.
   double slowest_over_median() const;
-  // Over all workers together. 0 until every worker has done so many steps.
+  // Share of communication in the steps of all workers together, 0 to 1. 0 until every worker has
+  // done `window` steps.
   double communication_share() const;
 
  private:
   struct Step {
     double seconds = 0, communication = 0;
   };
-  // By worker; empty until every worker has done so many steps.
+  // Sum of the latest `window` steps, by worker; empty until every worker has done `window` steps.
   std::vector<Step> sums() const;
 
   int window_;
   std::vector<std::deque<Step>> latest_;  // by worker
 };
 
-// Whether all ranks wait for the same update in every step of the run.
+// Whether all ranks wait for the same update in every step of the run. Such ranks can be folded
+// into one worker, and their steps may repeat exactly.
 bool keeps_step(const PsSystem& system, int ranks);
 
+// Decides when a run's rule changes. Keeps references into the system, which must outlive it.
 class RuleChanges {
  public:
   explicit RuleChanges(const PsSystem& system);
 
-  // The rule that begins after so many steps of the run, or after a worker's step of so many
-  // seconds without waits, `communication` of them transfers. Null: the rule stays.
+  // The rule of the phase that begins after `steps` steps of all ranks; null = the rule stays. Call
+  // it once after each such step.
   const PsRule* after(int steps);
+  // The rule that the controller chooses after a worker's step; null = the rule stays. `seconds`:
+  // the step without waits. `communication`: exposed transfers among these seconds.
   const PsRule* after_step(int worker, double seconds, double communication, double now);
 
-  // In which a controller let the workers go on by themselves.
+  // How often a controller made the workers asynchronous, and for how many seconds until `now`.
   int stretches() const { return stretches_; }
   double asynchronous_seconds(double now) const { return asynchronous_.until(now); }
 
  private:
   const PsSystem& system_;
-  std::size_t phases_ = 0;  // begun
+  std::size_t phases_ = 0;  // of PsSystem::later that have begun
   WorkerPace pace_;
-  std::size_t steps_ = 0;  // that the controller has seen
+  std::size_t steps_ = 0;  // workers' steps that the controller has seen
   PsRule asynchronous_rule_ = lockstep::asynchronous();
-  Activity asynchronous_;  // because of the controller
+  Activity asynchronous_;  // runs while the controller has made the workers asynchronous
   int stretches_ = 0;
 };
 

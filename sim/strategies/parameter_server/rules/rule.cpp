@@ -1,4 +1,5 @@
-// The rule that a user's options name.
+// Chooses the consistency rule that a user's options name. Checks that need the number of ranks are
+// here; the other checks of the options are in options.hpp.
 #include "strategies/parameter_server/rules/rule.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +42,8 @@ PsRule consistency_rule(const ParameterServerOptions& options, int ranks, std::u
       return softsync(ranks, options.splitting);
     case Consistency::ssp:
     case Consistency::modified_async:
-      // Bound 0 is bulk-synchronous (fact 83): the server can then wait for all gradients as well.
+      // Bound 0 is bulk-synchronous (fact 83). All workers wait for each other in any case, so one
+      // update from the sum of their gradients replaces an update for each push.
       if (bound == 0 && options.highest_staleness_bound == 0) return bulk_synchronous(ranks);
       return stale_synchronous(bound, options.highest_staleness_bound);
   }

@@ -1,7 +1,7 @@
-// Stale-synchronous (Ho et al. 2013; fact 83): each push is an update, and a worker is at most
-// `bound` clocks ahead of the slowest. A worker's clock is the number of its pushes that have been
-// applied. Dynamic (DSSP, Zhao et al. 2019): the fastest worker goes further, up to `highest`,
-// where that saves waiting.
+// Stale-synchronous parallel (Ho et al. 2013; fact 83): each push is an update, and a worker is at
+// most `bound` clocks ahead of the slowest. A worker's clock is the number of its pushes that have
+// been applied. Dynamic (DSSP, Zhao et al. 2019, algorithms 1 and 2): the fastest worker may go up
+// to `highest` clocks ahead, if this shortens its wait for the slowest worker.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,9 @@ class StaleSynchronous final : public MessageRule {
   }
 
   bool may_go_on(int worker) const override { return beyond_bound(worker) <= 0; }
-  // Algorithm 1 of DSSP, where the bound adapts.
+  // With a fixed bound, the bound decides. An adaptive bound follows algorithm 1 of DSSP. A worker
+  // that has extra clocks left uses one more. A worker without extra clocks passes within the
+  // bound, and beyond the bound it may get extra clocks.
   bool may_pull(int worker) override {
     if (range_ == 0) return may_go_on(worker);
     int& extra = extra_[at(worker)];
@@ -36,12 +38,15 @@ class StaleSynchronous final : public MessageRule {
  private:
   void advance_clock(int worker, double now) override {
     if (range_ > 0) times_[at(worker)] = {now, now - times_[at(worker)].last};
+    // The minimum is searched only when the last of the slowest workers has advanced.
     if (clocks_[at(worker)]++ != slowest_ || --at_slowest_ > 0) return;
     slowest_ = *std::min_element(clocks_.begin(), clocks_.end());
     at_slowest_ = static_cast<int>(std::count(clocks_.begin(), clocks_.end(), slowest_));
   }
+  // Clocks by which the worker is ahead of the bound; negative within it.
   int beyond_bound(int worker) const { return clocks_[at(worker)] - slowest_ - bound_; }
-  // The fastest worker alone goes beyond the bound.
+  // Extra clocks for a worker beyond the bound. Only the fastest worker gets any, and its distance
+  // to the slowest never exceeds bound_ + range_.
   int extra_of(int worker) const {
     const auto [slowest, fastest] = std::minmax_element(clocks_.begin(), clocks_.end());
     if (clocks_[at(worker)] < *fastest) return 0;
@@ -50,16 +55,19 @@ class StaleSynchronous final : public MessageRule {
     return most > 0 ? best_extra(times_[at(worker)], others, most) : 0;
   }
 
-  int bound_, range_;  // clocks ahead of the slowest, and how many more where the bound adapts
-  std::vector<int> clocks_;       // by worker
-  int slowest_ = 0;               // clock of the slowest workers,
-  int at_slowest_;                // and how many they are
-  std::vector<PushTimes> times_;  // by worker
-  std::vector<int> extra_;        // clocks that each may still go beyond the bound
+  int bound_, range_;        // clocks ahead of the slowest, and how many more if the bound adapts
+  std::vector<int> clocks_;  // settled pushes, by worker
+  int slowest_ = 0;          // the smallest clock
+  int at_slowest_;           // number of workers whose clock is the smallest
+  std::vector<PushTimes> times_;  // by worker; empty with a fixed bound
+  std::vector<int> extra_;        // unused clocks beyond the bound, by worker; empty as above
 };
 
 }  // namespace
 
+// The fastest worker's push number `extra` from here arrives at last + extra * interval, the
+// slowest worker's push number `clock` at its last + clock * interval. The two that are closest in
+// time give the shortest wait; of equal ones the smallest number of extra clocks is taken.
 int best_extra(const PushTimes& fastest, const PushTimes& slowest, int most) {
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
