@@ -87,8 +87,8 @@ class Case {
     }
   }
   // In a series. A collective that begins while the others' last one still ends may take another
-  // course than one after a barrier (Gloo's all-gather over rate-limited links does; docs/
-  // closed-loop.md). In training they follow each other.
+  // course than one after a barrier (Gloo's all-gather over rate-limited links does; see
+  // docs/closed-loop-method.md). In training they follow each other.
   int least_calls() const { return collective_ == Collective::send_recv ? 1 : 3; }
   int messages_per_call() const { return collective_ == Collective::send_recv ? 2 : 1; }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal distribution
 
 // One sigma of a step whose costs are all measured, or all interpolated. Measured: root mean square
-// of the 24 errors in docs/closed-loop.md. Interpolated: the same, and batch_error
+// of the 24 errors in docs/closed-loop-results.md. Interpolated: the same, and batch_error
 // (docs/numbers.md).
 constexpr double measured_error = 0.034;
 constexpr double interpolated_error = 0.044;
