@@ -33,8 +33,8 @@ std::string fitting_text(const FittingJob& job);
 std::vector<FittingJob> least_changes(const Scenario& scenario, const Point& point,
                                       const std::vector<CostScale>& scales, std::size_t most = 3);
 
-// The point with the largest micro-batch that fits. The accumulation steps stay, so the global
-// batch changes. Nothing if one sample does not fit.
+// The point with the largest micro-batch that fits. The number of accumulation steps stays the
+// same, so the global batch changes. Nothing if not even one sample fits.
 std::optional<FittingJob> largest_micro_batch(const Scenario& scenario, const Point& point,
                                               const std::vector<CostScale>& scales);
 

@@ -20,8 +20,8 @@ enum class TraceFormat { kineto, chakra };
 
 // Which points, ranks and steps are traced, and to which file.
 struct TraceOptions {
-  // One file with everything, compressed if its name ends in .gz; or a folder, in which each point
-  // gets a folder with one file per rank.
+  // One file with everything, compressed if its name ends in .gz; or a folder, which gets a
+  // subfolder for each point with one file per rank.
   std::string path;
   std::vector<std::string> strategies{};  // labels; empty = all
   std::vector<int> gpus{};                // empty = the largest GPU count of the strategy

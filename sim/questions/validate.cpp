@@ -193,7 +193,7 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all
     if (!row.calibration) tests.push_back(&row);
   }
   if (!tests.empty()) summaries.push_back(summary_of("all tests of prediction", tests));
-  // Adds a part of all tests, unless it is empty or everything.
+  // Adds a summary of some tests, unless these are none or all of them.
   const auto add_part = [&](const char* group, auto belongs) {
     std::vector<const ValidationRow*> part;
     std::copy_if(tests.begin(), tests.end(), std::back_inserter(part), belongs);

@@ -1,5 +1,5 @@
-// Lower bounds of a candidate with a mesh, without its simulation: seconds of the whole run and
-// bytes of the fullest stage. mesh_search.hpp rules out candidates by them.
+// Lower bounds for a candidate with a mesh, computed without a simulation: seconds of the whole run
+// and bytes of the fullest stage. mesh_search.hpp uses them to rule out candidates.
 #pragma once
 
 #include <map>
@@ -16,14 +16,14 @@ namespace lockstep {
 // The bounds of one candidate.
 struct MeshBound {
   double total = 0;       // seconds of the whole run; 0 = no bound
-  double bytes = 0;       // of one GPU's memory
+  double bytes = 0;       // memory that one GPU needs at least
   double dollars = 0;     // of the whole run; 0 = no bound or no price
-  double capacity = 0;    // bytes that a GPU has
-  std::string refused{};  // why the candidate cannot be; "" = it can
+  double capacity = 0;    // memory that a GPU has
+  std::string refused{};  // why the candidate is impossible; "" = it is possible
 };
 
-// Computes bounds. Keeps priced steps and sums between candidates, so candidates with equal layers
-// should follow each other.
+// Computes bounds. Caches computed steps and sums, so candidates with equal layers should follow
+// each other.
 class MeshBounds {
  public:
   explicit MeshBounds(const InputFiles& files) : files_(files) {}
@@ -41,8 +41,8 @@ class MeshBounds {
   MeshBound of(const Scenario& job);
 
  private:
-  // Prefix sums over the layers of one micro-batch: seconds of forward and backward, parameters
-  // outside and inside of experts, bytes of saved activations.
+  // Prefix sums over the layers of one micro-batch: seconds of forward and backward, number of
+  // parameters outside and inside of experts, bytes of saved activations.
   struct Sums {
     std::vector<double> forward, backward, dense, expert, saved;
   };
