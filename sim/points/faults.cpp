@@ -123,9 +123,9 @@ double speed_with_slow_node(const Point& point, double factor, const StrategyRes
   return std::min(1.0, share_of_speed(point, std::move(job), of_all));
 }
 
-// The scheduled failure after which fewer than `needed` of `all` nodes are left, and no later entry
-// of the list brings enough of them back; nothing if enough nodes are left. Failed nodes return
-// only if `repair` is given.
+// The scheduled failure after which fewer than `needed` of `all` nodes are left, if no later entry
+// of the list brings enough nodes back; nothing if enough nodes are left. Failed nodes return only
+// if `repair` is given.
 std::optional<ScheduledFailure> end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
   std::optional<ScheduledFailure> end;

@@ -19,11 +19,11 @@ int hosts_of_servers(const Scenario& scenario);
 bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy);
 
 // Adds misfits for nodes, workers and servers in scenario.faults that exist at no GPU count, for
-// more nodes than the platform has, and for scheduled failures that leave too few nodes to finish.
+// more nodes than the job or the platform has, and for scheduled failures that leave too few nodes.
 void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits);
 
-// Number of nodes that hold one replica of the state, so that the failure of one of them loses the
-// replica: the nodes of a shard group times the stages of the pipeline. 0 if the job does not
+// Number of nodes that hold one replica of the state, so that the failure of any such node loses
+// the replica: the nodes of a shard group times the stages of the pipeline. 0 if the job does not
 // consist of several such replicas.
 int nodes_that_fail_together(const Point& point);
 

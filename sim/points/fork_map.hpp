@@ -15,7 +15,7 @@ struct ForkOptions {
   // Called in the parent after each piece.
   std::function<void(std::size_t finished)> on_done{};
   // Called in the parent several times a second, with the index of the piece that has run longest
-  // and the fraction of it that is done, 0 to 1.
+  // and its reported progress, 0 to 1.
   std::function<void(std::size_t index, double fraction)> on_progress{};
   double most_silence = 0;  // seconds without a report after which a piece is killed; 0 = no limit
 };

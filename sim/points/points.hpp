@@ -34,7 +34,7 @@ struct Point {
   // The input of strategy->simulate(): step, machine, mesh, costs, stragglers, seed.
   Job job;
   // The same job without the scenario's stragglers: only the usual spread between ranks is left.
-  // The comparison shows what stragglers cost. Absent if the scenario names no stragglers.
+  // The comparison shows the cost of stragglers. Absent if the scenario names no stragglers.
   std::optional<Stragglers> usual;
   // Number of simulations, with the seeds job.seed, job.seed + 1, ... Absent = simulate_each()
   // decides.

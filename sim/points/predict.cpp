@@ -50,7 +50,7 @@ double steps_in(double seconds, const StrategyResult& result) {
 }
 
 // Energy of the run as two bounds. Upper bound: all boards at full power for the whole run, times
-// the data center's overhead. Lower bound: full power only while a GPU is busy.
+// the data centre's overhead. Lower bound: full power only while a GPU is busy.
 Energy energy_of(const Prediction& p, double board_power, const EnergySpec& energy_spec) {
   const double most = energy_spec.overhead * board_power / 1000 * p.gpus * p.total_seconds / 3600;
   Energy energy{{most * p.gpu_utilisation, most}, {}};

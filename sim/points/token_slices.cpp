@@ -38,7 +38,7 @@ void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
 }
 
 // Device seconds to add a slice's gradients to the sum of earlier slices: two reads and one write.
-// 0 with main gradients (has_main_gradients()), because backward always adds to those.
+// 0 with main gradients (has_main_gradients()), because backward always adds to main gradients.
 double sum_seconds(const PricedStep& slice, const Layer& layer) {
   const Precision precision = slice.step->precision;
   if (has_main_gradients(precision)) return 0;

@@ -1,4 +1,4 @@
-// Fits an anchor's factors by Gauss-Newton on their logarithms. A weak prior at 1 determines those
+// Fits an anchor's factors by Gauss-Newton on their logarithms. A weak prior at 1 determines the
 // factors that the measured rows leave open. Every evaluation simulates the anchored points.
 #include "questions/anchor.hpp"
 
@@ -84,7 +84,7 @@ Factors solve(std::array<Factors, 3> a, Factors b, int n) {
   return b;
 }
 
-// Fits the factors to the anchors: minimizes
+// Fits the factors to the anchors: minimises
 //
 //     sum over rows (residual / anchor_error)^2 + sum over factors (x / log 2)^2
 //

@@ -16,7 +16,7 @@ namespace {
 // Sizes in pixels: the picture, its margins, a bar, the gap between the two bars, a title, the
 // space between comparisons.
 constexpr double width = 860, left = 10, right = 110, bar = 22, gap = 3, title = 24, space = 14;
-// One color for each part; people with color blindness can distinguish them (palette of Okabe and
+// One colour for each part; people with colour blindness can distinguish them (palette of Okabe and
 // Ito).
 constexpr std::array<const char*, step_parts.size()> colours{"#999999", "#56b4e9", "#0072b2",
                                                              "#009e73", "#f0e442", "#d55e00",

@@ -296,7 +296,7 @@ class Fitting {
   Inputs inputs_;
   Workloads workloads_;
   std::vector<CostScale> scales_;
-  std::vector<unsigned> fitting_;  // sets of changes that fit, first those on the point's own GPUs
+  std::vector<unsigned> fitting_;  // sets of changes that fit, the point's own GPUs first
 };
 
 }  // namespace

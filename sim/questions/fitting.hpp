@@ -39,7 +39,7 @@ std::optional<FittingJob> largest_micro_batch(const Scenario& scenario, const Po
                                               const std::vector<CostScale>& scales);
 
 // The unchanged point on the fewest GPUs on which it fits, out of 1, 2, 4, ... and its own number.
-// Nothing if it fits on none of them.
+// Nothing if it fits on no such number.
 std::optional<FittingJob> fewest_gpus(const Scenario& scenario, const Point& point,
                                       const std::vector<CostScale>& scales);
 

@@ -20,8 +20,8 @@ struct Replay {
   double bytes = 0;              // sum over collectives and messages
 };
 
-// Returns the nodes with new durations of their collectives: those on the first `ranks` GPUs of
-// `machine`, without other traffic. Messages, copies and barriers keep their durations.
+// Returns the nodes after setting the durations of collectives to the durations on the first
+// `ranks` GPUs of `machine`, without other traffic. Messages, copies and barriers are unchanged.
 std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& machine, int ranks);
 
 // Replays the nodes. The device runs one node at the same time, and so does the host, in the order

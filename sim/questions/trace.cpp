@@ -270,8 +270,8 @@ namespace {
 
 // The step that the page shows if a job has no steady state.
 constexpr int step_without_steady_state = 3;
-// Slices of one page, which limit the page's size, and slices of one timeline: at most what a
-// screen can show.
+// Limits of the number of slices: on one page, to limit the page's size, and in one timeline,
+// because a screen cannot show more.
 constexpr std::size_t most_slices = 6000, most_slices_of_one = 2000, least_slices_of_one = 100;
 
 // The step to show. In a steady state it is the last simulated step but one, so that the host's

@@ -193,7 +193,8 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all
     if (!row.calibration) tests.push_back(&row);
   }
   if (!tests.empty()) summaries.push_back(summary_of("all tests of prediction", tests));
-  // Adds a summary of some tests, unless these are none or all of them.
+  // Adds a summary of the tests for which belongs() is true, unless it is true for none or for all
+  // tests.
   const auto add_part = [&](const char* group, auto belongs) {
     std::vector<const ValidationRow*> part;
     std::copy_if(tests.begin(), tests.end(), std::back_inserter(part), belongs);

@@ -50,7 +50,8 @@ double rank_of(const Prediction& p, const Ranking& ranking) {
   return 0;
 }
 
-// Whether `a` is before `b`: predictions that fit come first, then those with the smaller key.
+// Whether `a` is before `b`: a prediction that fits is before one that does not; otherwise the
+// smaller key is first.
 bool before(const Prediction& a, const Prediction& b, const Ranking& ranking) {
   if (a.out_of_memory.has_value() != b.out_of_memory.has_value()) return !a.out_of_memory;
   return rank_of(a, ranking) < rank_of(b, ranking);
@@ -70,8 +71,8 @@ ResultRecord joined(const AlternativesRecord& record) {
   return all;
 }
 
-// The table with the columns of the choices in front. The rows of `table` belong to those rows of
-// the order for which `has` is true.
+// The table with the columns of the choices in front. `table` has a row for each row of the order
+// for which `has` is true.
 Table with_choices(const AlternativesRecord& record, const Table& table, auto has) {
   std::vector<Table::Column> columns{{"row"}};
   for (const Chosen& choice : record.alternatives.front().chosen) {

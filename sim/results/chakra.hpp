@@ -1,6 +1,6 @@
 // Execution traces of MLCommons Chakra (schema 0.0.4: et_def.proto), as input for ASTRA-sim. A
 // trace has one file for each rank; a file is a list of nodes, which are operations that depend on
-// each other. The attributes are those that ASTRA-sim reads: is_cpu_op, comm_type, comm_size.
+// each other. ASTRA-sim reads the attributes is_cpu_op, comm_type and comm_size.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// One node of a trace. The values of Type are those of et_def.proto.
+// One node of a trace. Type has the values of et_def.proto.
 struct ChakraNode {
   enum class Type {
     metadata = 1,
@@ -32,7 +32,7 @@ struct ChakraNode {
   double bytes = 0;                  // payload of communication nodes
 };
 
-// Serializes the nodes. Chakra stores whole microseconds, so exact times are also stored, as
+// Serialises the nodes. Chakra stores whole microseconds, so exact times are also stored, as
 // attributes of type double, from which read_chakra() restores them.
 std::string chakra_bytes(const std::vector<ChakraNode>& nodes);
 

@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// Who holds SGD's momentum: the server, or each worker.
+// The place of SGD's momentum: the server, or each worker.
 enum class MomentumPlace { server, worker };
 template <>
 struct EnumNames<MomentumPlace> {
@@ -51,7 +51,7 @@ struct EnumNames<Initialisation> {
 
 // Batch norm's running statistics in the network that is evaluated.
 enum class RunningStatistics {
-  first_worker,  // those of rank 0, which saves the model
+  first_worker,  // as rank 0 has them, which saves the model
   untouched,     // mean 0, variance 1, because workers push gradients but no buffers to a server
 };
 template <>
@@ -102,7 +102,8 @@ SeedMean mean_of_seeds(const std::vector<double>& values);
 std::string seconds_to_target_text(const Accuracy& accuracy);
 std::string dollars_to_target_text(const Accuracy& accuracy);
 
-// Members of Accuracy for what is spent until the target, in seconds or dollars: mean and interval.
+// Two members of Accuracy, the mean and the interval of the seconds or dollars that a point needs
+// to reach the target.
 struct SpentToTarget {
   double Accuracy::*mean = nullptr;
   std::optional<Interval> Accuracy::*interval = nullptr;

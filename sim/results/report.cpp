@@ -160,7 +160,7 @@ Json json_of(const ReportAlternatives& comparison) {
 }  // namespace
 
 Json report_json(const std::vector<ReportChapter>& chapters, const ReportAlternatives* comparison) {
-  // Names and colors that all chapters share.
+  // Names and colours that all chapters share.
   Json parts = Json::array(), kinds = Json::array(), list = Json::array();
   for (const StepPart& part : named_parts) {
     parts.push_back({{"name", part.name}, {"heading", part.phrase}});

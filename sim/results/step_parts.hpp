@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Whether a part is work or a wait, for colors and explanations.
+// Whether a part is work or a wait, for colours and explanations.
 enum class PartKind {
   input,    // the device waits for data
   compute,  // the model's own work

@@ -29,7 +29,7 @@ enum class SliceKind {
   updating,
   synchronising,
 };
-// Color and words of a kind of slices.
+// Colour and words of a kind of slices.
 struct SliceKindText {
   std::string_view colour;   // the CSS variable --part-COLOUR of page.css
   std::string_view heading;  // in the legend and in a slice's description

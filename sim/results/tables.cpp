@@ -109,7 +109,7 @@ Table summary(const ResultRecord& record, bool scaling, bool memory) {
   add(any_point(record, [](const auto& p) { return p.mesh.has_value(); }),
       {{"mesh", Align::left}, [](const auto& p) { return p.mesh ? mesh_text(*p.mesh) : "-"; }});
   add(any_point(record, [&](const auto& p) { return p.precision != record.precision; }), precision);
-  // Some columns are in every summary; those between them appear only if some point needs them.
+  // Some columns are in every summary; the other columns appear only if some point needs them.
   add(true, {{"step"}, [](const auto& p) { return seconds_text(p.step_seconds); }});
   add(any_point(record,
                 [](const auto& p) {

@@ -18,8 +18,7 @@ struct TracePlace {
   int track = 0;
 };
 
-// The events as text, one per line. Times are rounded to 0.1 ns in a manner that adjacent slices
-// still touch.
+// The events as text, one per line. Times are rounded to 0.1 ns; adjacent slices still touch.
 class TraceEvents {
  public:
   // Processes are shown in the order of their numbers.

@@ -292,7 +292,7 @@ Scenario Variants::with(const std::vector<std::string>& settings) const {
 Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
                          InputFiles& files) {
   const Variants variants(scenario.file, options.settings);
-  // The command line's platforms and GPU counts replace those of the file.
+  // The command line's platforms and GPU counts replace the file's.
   std::vector<std::string> platforms = variants.platforms(), counts;
   if (platforms.empty()) platforms = {""};
   if (!options.platforms.empty()) platforms = texts_of("platform", options.platforms);

@@ -14,7 +14,7 @@ class Variants {
  public:
   // `changes` are settings that apply to all variants.
   explicit Variants(const std::string& file, const std::vector<std::string>& changes = {});
-  // The platforms that the file lists; empty = the file names a single one.
+  // The platforms that the file lists; empty if it names a single one.
   const std::vector<std::string>& platforms() const { return platforms_; }
   // The scenario without its measured rows, because they belong to the unchanged scenario.
   Scenario with(const std::vector<std::string>& settings) const;

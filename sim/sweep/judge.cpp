@@ -146,7 +146,7 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
 }
 
 // The replay may stop at a peak beyond the usable memory, because such a peak need not be exact.
-// Jobs without a mesh share what is known about the memory of equal steps.
+// Jobs without a mesh share known numbers about the memory of equal steps.
 MemoryQuery Judge::memory_asked(const Job& job) {
   MemoryQuery query;
   if (job.mesh.only_data()) query.known = &known_[job.step];

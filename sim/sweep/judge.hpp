@@ -32,8 +32,8 @@ inline constexpr const char* exceeds_budget = "exceeds the budget";
 std::string judgements_text(const std::vector<Judgement>& list);
 std::vector<Judgement> read_judgements(const std::string& text);
 
-// Number of GPUs that are paid for: those of whole nodes, because clouds rent whole nodes, or only
-// the GPUs in use if the scenario gives its own price.
+// Number of GPUs that are paid for: all GPUs of the used nodes, because clouds rent whole nodes, or
+// only the GPUs in use if the scenario gives its own price.
 int rented_gpus(const Scenario& scenario, int gpus, const Machine& machine);
 
 // Jobs that differ only in the micro-batch, the largest micro-batch first.

@@ -28,7 +28,7 @@ Scenario without_pipeline(const Scenario& job) {
 }
 
 // Bytes that a rank holds for each parameter of its layers: parameter and optimizer state, and
-// gradient. Strategies that shard hold only a part of them.
+// gradient. With sharding, a rank holds only a part of these bytes.
 struct Held {
   double dense = 0, expert = 0;
   double dense_gradient = 0, expert_gradient = 0;

@@ -30,14 +30,16 @@ class MeshBounds {
 
   // Bounds of a job with one strategy on one GPU count. Throws ConfigError if the job is refused.
   //
-  // Time: each rank must wait for the first micro-batch to pass the stages before it, then do its
-  // own work of all micro-batches; backward of the first part passes the earlier stages at the end,
-  // unless the schedule splits backward. For p equal stages and m micro-batches this is (m + p - 1)
-  // / m of the work. Work is kernels and exchanges that nothing hides. Jobs with token slices, and
-  // with stragglers that may make ranks faster, have no bound of time.
+  // Time: each rank waits until the first micro-batch has passed the stages before it, and then
+  // does its own work for all micro-batches. At the end, the last backward passes the earlier
+  // stages, unless the schedule splits backward. For p equal stages and m micro-batches, the bound
+  // is (m + p - 1) / m of the work. Work is kernels, and exchanges that no compute can hide. There
+  // is no bound of time for jobs with token slices, and for jobs with stragglers that may make
+  // ranks faster.
   //
-  // Memory: parameters and optimizer state of the stage, plus the larger of its gradients and its
-  // activations of the micro-batches in flight that are not recomputed.
+  // Memory: parameters and optimizer state of the stage, plus the larger of two numbers: its
+  // gradients, or its saved activations of all micro-batches in flight. Activations that are
+  // recomputed do not count.
   MeshBound of(const Scenario& job);
 
  private:

@@ -1,5 +1,5 @@
-// A search over thousands of candidates with a mesh. Lower bounds rule out most of them; the others
-// are simulated in ascending order of their bounds, until no bound is below the best result.
+// A search over thousands of candidates with a mesh. Lower bounds rule out most candidates; the
+// others are simulated in ascending order of their bounds, until no bound is below the best result.
 #pragma once
 
 #include <vector>

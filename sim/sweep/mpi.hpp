@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Initializes MPI, and finalizes it when the object ends.
+// Initialises MPI, and finalises it when the object ends.
 // REQUIRES: one object per process.
 class MpiSession {
  public:

@@ -1,6 +1,6 @@
 // Finds a recommendation in five steps: enumerate candidates, judge them in worker processes, rank
-// those that meet every limit, train the best if an accuracy is required, fill the decision matrix.
-// judge.cpp and mesh_search.cpp judge the candidates.
+// the candidates that meet every limit, train the best if an accuracy is required, fill the
+// decision matrix. judge.cpp and mesh_search.cpp judge the candidates.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -108,8 +108,8 @@ std::string below(const Learner& learner, double accuracy) {
 
 // Trains candidates of the shortlist until it is full or the largest number of trainings is
 // reached. Removes all ranked candidates that are not known to reach the accuracy. For parameter
-// servers, only the best candidate of each kind is trained, not those with other divisions of the
-// batch or memory savers.
+// servers, only the best candidate of each kind is trained; other divisions of the batch and other
+// memory savers are not.
 void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   Learners learners(options);
   std::set<std::string> listed, tried;  // texts of shortlist_kind()
@@ -131,7 +131,8 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
       most = std::max(most, learner->accuracy->mean);
     }
   }
-  // Split the candidates: those with enough accuracy remain, all others are counted by reason.
+  // Divide the candidates: a candidate with enough accuracy remains, all others are counted by
+  // reason.
   std::vector<Candidate> kept;
   for (Candidate& c : answer.ranked) {
     const Learner* learner = learners.find(c);
@@ -317,8 +318,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   judged.insert(judged.end(), meshes.judged.begin(), meshes.judged.end());
   answer.candidates = candidates.size();
 
-  // Divide the verdicts: `fitting` has all candidates that fit, `ranked` those that meet every
-  // limit.
+  // `fitting` gets all candidates that fit, `ranked` only the candidates that meet every limit.
   std::vector<Candidate> fitting;
   bool priced = true;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -348,8 +348,8 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(options, answer);
-  // A simpler candidate goes first if it is not measurably slower; energy and memory cannot be
-  // compared by time.
+  // A simpler candidate precedes a better one if their times cannot be distinguished. This does not
+  // apply to an order by energy or memory.
   if (answer.by == RankBy::cost || answer.by == RankBy::time) put_simple_first(answer.ranked);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, files, options);

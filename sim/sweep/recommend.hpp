@@ -35,8 +35,7 @@ struct RecommendOptions {
   std::string platforms{};  // platforms, in the syntax of `--set platform=`; "" = the scenario's
   double min_accuracy =
       0;  // share of the test set at the end of the run; 0 = no candidate is trained
-  std::size_t most_trainings =
-      12;  // number of candidates to train, if they learn differently; each with all seeds
+  std::size_t most_trainings = 12;  // largest number of trainings, each with all seeds
   // Prepares a candidate's scenario for training.
   // REQUIRES: set if min_accuracy > 0.
   std::function<PreparedTraining(const Scenario&)> prepare{};
@@ -57,7 +56,7 @@ struct Verdict {
   std::string bottleneck;
   StepError error;  // of the step
   // The strategy does not use autocast although the scenario's precision does: it computes in half
-  // precision even those operators that autocast would compute in fp32.
+  // precision even the operators that autocast would compute in fp32.
   bool without_autocast = false;
   std::optional<Energy> energy;      // if the scenario has `energy`
   std::optional<SeedMean> accuracy;  // at the end of the run, if the candidate was trained
@@ -111,7 +110,7 @@ struct MeshCounts {
   std::size_t looked_at = 0;
   std::size_t refused = 0;    // do not divide, or are impossible for another reason
   std::size_t ruled_out = 0;  // by a bound, or by the limit of simulations
-  std::size_t simulated = 0;  // all others, including those whose exact memory is too large
+  std::size_t simulated = 0;  // all others, also if the exact memory is too large
 };
 
 // A setting that makes the recommended candidate faster.
@@ -128,7 +127,7 @@ struct Recommendation {
   // Indices into `ranked` of the candidates on the Pareto front, ordered by time.
   std::vector<std::size_t> pareto;
   std::map<std::string, std::size_t> left_out;  // reason -> number of candidates
-  std::size_t candidates = 0;        // number of candidates without combinations that do not divide
+  std::size_t candidates = 0;                   // number of candidates, divisible ones only
   std::vector<MatrixColumn> matrix;  // one column for each family with a candidate that fits
   MeshCounts meshes;
   // Settings that make the first candidate faster (torch.compile, CUDA graphs, fp8), largest gain

@@ -1,5 +1,5 @@
 // Writes the rows of a sweep as JSON without a JSON library, and converts them to CSV. The columns
-// are those of `run --csv`, without values that depend on other points.
+// are the columns of `run --csv` that do not depend on other points.
 #include "sweep/row.hpp"
 
 #include <fmt/format.h>

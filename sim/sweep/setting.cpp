@@ -82,8 +82,9 @@ std::vector<Piece> split(const std::string& text, std::size_t from) {
   return pieces;
 }
 
-// The values of a setting. For the fields that a file gives as a list (gpus, strategies) a single
-// list means its elements: the brackets are removed, and columns in the text stay.
+// Returns the values of a setting. For the fields that a file gives as a list (gpus, strategies), a
+// single list means its elements: the brackets are removed, and the columns in the text do not
+// change.
 std::vector<Piece> pieces_of(const Setting& setting, const std::string& text, std::size_t from) {
   std::vector<Piece> pieces = split(text, from);
   if (setting.path != "gpus" && setting.path != "strategies") return pieces;
