@@ -39,8 +39,7 @@ struct Arguments {
 struct Answer {
   Prediction written;               // the point as the scenario writes it
   std::vector<FittingJob> changed;  // jobs with the fewest changes, if the point does not fit
-  std::optional<FittingJob> largest,
-      fewest;  // jobs with the largest micro-batch; with the fewest GPUs
+  std::optional<FittingJob> largest, fewest;  // of micro-batches; of GPUs
 };
 
 // A job that fits, with its changes in words and its main numbers.

@@ -51,8 +51,8 @@ struct Arguments {
   std::size_t sample = 0;             // 0 = all points
   std::uint64_t seed = 1;
   std::string shard;  // "K/N"; "" = all points
-  std::string time_limit,
-      memory_limit;  // limits of one point and of one worker process, with units; "" = none
+  // Limits of one point and of one worker process, with units; "" = none.
+  std::string time_limit, memory_limit;
   bool retry_failed = false;
   std::string output;              // "" = print
   std::vector<std::string> merge;  // files of shards to merge; empty = do a sweep

@@ -139,8 +139,7 @@ void end_with_connection(tcp::socket& socket, const std::shared_ptr<RunningQuest
     char byte = 0;
     const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) {
-      end_with_connection(
-          socket, question);  // this wait ended because of bytes that have already been read
+      end_with_connection(socket, question);  // the bytes have been read already
     } else if (n <= 0) {
       question->end();
     }

@@ -59,7 +59,7 @@ double simulated_share(const Point& point, int nodes, const StrategyResult& of_a
 //     missing nodes   0    1    2    3    4   ...   8
 //     simulated       x    x    x         x         x
 //
-// If the strategy cannot be divided among n nodes, some of the n stand idle: the speed is that of
+// If the strategy cannot be divided among n nodes, some nodes are idle: the speed is that of
 // the largest smaller number that works, and 0 if there is none.
 std::vector<double> elastic_speeds(const Point& point, int least, int unit, double all,
                                    const StrategyResult& of_all) {
@@ -281,8 +281,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
 
   LongRun plan;
   plan.faults = faults;
-  // All entries and GPU counts of a scenario share its failures: drop the failures of servers and
-  // workers that this job lacks.
+  // All points share the scenario's failures: drop failures of parts that it lacks.
   std::erase_if(plan.faults.at, [&](const ScheduledFailure& failure) {
     return (failure.server && *failure.server >= servers) ||
            (failure.worker && *failure.worker >= job.mesh.gpus());

@@ -71,7 +71,7 @@ std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Worklo
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const MachineEdit& edit = {});
 
-// The largest number of points of one scenario; expand() refuses more, since each point costs a
+// The largest number of points of one scenario. expand() refuses more, because each point costs a
 // simulation.
 inline constexpr std::size_t most_points = 4096;
 

@@ -223,8 +223,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
     workload.compute_seconds += cost.forward.busy + cost.backward.busy;
     workload.memory_bound_seconds += cost.memory_bound;
   }
-  // Cut it into stages. A later token slice needs no figures of the whole model: its first slice
-  // has them.
+  // Cut it into stages. Only the first token slice of a sequence has the numbers of the whole
+  // model.
   workload.step = std::make_shared<const TrainingStep>(std::move(step));
   workload.parts = parts_of(*workload.step, step_options.parallel);
   if (step_options.tokens_before == 0) add_whole_model(*inputs.model, step_options, workload);

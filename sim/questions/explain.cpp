@@ -129,7 +129,7 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
     try {
       points.push_back(expand(job, scale_here).front());
       texts.push_back(std::exchange(text, ""));
-    } catch (const ConfigError&) {  // this axis cannot be changed alone
+    } catch (const ConfigError&) {  // this axis cannot be changed separately
     }
   }
   // Predict all meshes, and compare each with the one before it.

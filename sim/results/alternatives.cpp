@@ -20,8 +20,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr double none =
-    std::numeric_limits<double>::infinity();  // no value: sorted after all others
+constexpr double none = std::numeric_limits<double>::infinity();  // no value: after all others
 
 // The key of a ranking. The time of a run and the time of a sample cannot be compared, so the key
 // is the time of the run only if all predictions know it.
@@ -122,7 +121,7 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
                   [](const auto& p) { return p.accuracy && p.accuracy->target; });
   if (!has_target) return out;
   // Adds one line about the row that spends least to reach the target, and the rows whose intervals
-  // overlap with it. Returns false if there is no such row.
+  // overlap its interval. Returns false if there is no such row.
   const auto tell = [&](const char* title, const SpentToTarget& spent,
                         std::string (*text)(const Accuracy&)) {
     const auto least = least_to_target(all.predictions, spent);

@@ -11,10 +11,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr double rounding =
-    1e-9;  // relative; the error of sums of ten thousand doubles is far smaller
-constexpr double adding_up =
-    1e-6;  // largest relative difference between a step and the sum of its parts
+constexpr double rounding = 1e-9;   // relative; errors of long sums are far smaller
+constexpr double adding_up = 1e-6;  // relative difference of a step and the sum of its parts
 
 // A visitor that finds the first number that is not finite or below its minimum.
 class Faults : public FigureVisitor<Faults> {

@@ -1,5 +1,5 @@
-// Converts values with declared fields (fields.hpp) to JSON and back, for result documents and for
-// messages between processes.
+// Converts values with declared fields (fields.hpp) to JSON and back. Used for result documents and
+// for messages between processes.
 #pragma once
 
 #include <algorithm>

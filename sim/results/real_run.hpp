@@ -41,9 +41,8 @@ struct RealRun {
   // server on CPUs, otherwise empty.
   std::vector<double> rank_compute_seconds;
   PeakMemory memory;
-  std::vector<double> losses;  // loss of every step, mean of the ranks; may be NaN
-  std::optional<double>
-      test_accuracy;  // share of the test set that the trained model classifies correctly
+  std::vector<double> losses;           // loss of every step, mean of the ranks; may be NaN
+  std::optional<double> test_accuracy;  // share of the test set that is classified correctly
   std::optional<MeasuredStaleness> staleness;
   std::vector<std::string> notes;
 };

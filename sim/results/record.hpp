@@ -39,12 +39,11 @@ inline constexpr std::array axis_parts{&AxisSeconds::tensor, &AxisSeconds::conte
 
 // The parts of one optimizer step on the average rank. Their sum is exactly the step time.
 struct StepSplit {
-  double data_loading = 0;  // the device waits for input
-  double forward = 0;       // device busy
-  double backward = 0;      // device busy, recomputation included
-  double optimizer = 0;     // device busy
-  double copies =
-      0;  // bucket copies, casts, clipping: the device is busy, but not with the model's own work
+  double data_loading = 0;           // the device waits for input
+  double forward = 0;                // device busy
+  double backward = 0;               // device busy, recomputation included
+  double optimizer = 0;              // device busy
+  double copies = 0;                 // bucket copies, casts, clipping: work that training adds
   double exposed_communication = 0;  // device waits for a running transfer
   double host_bound = 0;             // device waits for the host to issue work
   double waiting = 0;   // device waits for another rank (stragglers, server queue, barrier)
@@ -211,9 +210,8 @@ struct RunWithFailures {
   double finish_seconds = 0;
   Interval finish_interval;  // 5th to 95th percentile of the runs
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
-  double goodput =
-      0;  // time of the steps alone over the time to finish; 0 if some run did not finish
-  double availability = 0;  // share of the time in which the job trains or writes checkpoints
+  double goodput = 0;        // time of the steps alone over time to finish; 0 = some runs did not
+  double availability = 0;   // share of the time in which the job trains or writes checkpoints
   // The parts of the time to finish, in seconds: steps whose result stays, steps that failures
   // undid, stops for checkpoints, detection and restart, waiting for nodes.
   double training = 0, lost = 0, checkpoints = 0, down = 0, waiting = 0;

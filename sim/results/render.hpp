@@ -10,10 +10,8 @@ namespace lockstep {
 
 // The record of a scenario.
 std::string render_text(const ResultRecord& record);  // for people
-std::string render_json(
-    const ResultRecord& record);  // one document, whose key names contain the SI unit
-std::string render_csv(
-    const ResultRecord& record);  // one row per prediction, whose column names contain the SI unit
+std::string render_json(const ResultRecord& record);  // key names contain the unit
+std::string render_csv(const ResultRecord& record);   // one row per prediction
 
 // Renderings of real training, with the same names for the same values.
 std::string render_text(const RealRecord& record);

@@ -1,6 +1,6 @@
 // Reads and writes schedules of updates. The first line of a file is JSON with everything except
 // the pushes. Each further line is one push as text: time, worker, message, version read, version
-// made. JSON would be too large for the millions of pushes that a run may have.
+// made. Pushes are text because a run may have millions.
 #include "results/schedule.hpp"
 
 #include <fmt/format.h>

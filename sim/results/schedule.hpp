@@ -106,8 +106,7 @@ struct ScheduledPush {
   int worker = 0;
   int message = 0;        // index into UpdateSchedule::messages
   std::int64_t read = 0;  // version of the message's parameters that the gradient was computed on
-  std::int64_t applied =
-      0;  // version that the update made; 0 = dropped, because a backup worker was late
+  std::int64_t applied = 0;  // version that the update made; 0 = dropped (backup worker)
 };
 
 // Gossip: a set of workers that take the mean of their own and their peers' parameters, all at the
@@ -117,8 +116,7 @@ struct ScheduledAverage {
     int worker = 0;
     std::vector<int> peers;
   };
-  std::int64_t steps_before =
-      0;  // steps of all workers before it, as an index into UpdateSchedule::pushes
+  std::int64_t steps_before = 0;  // index into UpdateSchedule::pushes
   std::vector<Mix> mixes;
 };
 

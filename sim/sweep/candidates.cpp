@@ -96,8 +96,7 @@ struct Kind {
 
 // The family of all candidates with a mesh.
 constexpr const char* mesh_family = "mesh";
-constexpr int mesh_complexity =
-    2;  // plus 1 for each axis in use, because data parallelism only is simpler
+constexpr int mesh_complexity = 2;  // plus 1 for each axis in use
 
 // Number of axes with several ranks.
 int axes_of(const ParallelOptions& mesh) {

@@ -60,13 +60,12 @@ class Grid {
   void check_values(InputFiles& files) const;
 
   std::string file_;
-  Node root_;                  // the file without strategies, GPU counts and measured rows
-  std::vector<Node> entries_;  // elements of `strategies`
-  std::vector<Setting>
-      settings_;              // settings; the GPU counts of the file, if they are used, come last
-  bool gpus_of_file_ = true;  // no setting gives GPU counts
-  // The largest GPU count. The scenario is always checked against it too, because a slow rank that
-  // exists only there is no mistake at smaller counts.
+  Node root_;                      // the file without strategies, GPU counts and measured rows
+  std::vector<Node> entries_;      // elements of `strategies`
+  std::vector<Setting> settings_;  // the GPU counts of the file come last
+  bool gpus_of_file_ = true;       // no setting gives GPU counts
+  // The largest GPU count. Every scenario is read with this count in addition, because a slow rank
+  // that exists only there is no mistake at smaller counts.
   Node most_gpus_;
   std::vector<Axis> axes_;          // one for each setting
   std::vector<PointIndex> begins_;  // number of the first point of each entry

@@ -24,8 +24,7 @@ constexpr const char* mesh_too_slow =
 // Share of the time; predictions of two meshes cannot distinguish a smaller gain.
 constexpr double negligible_gain = 0.01;
 constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
-constexpr double most_silent_seconds =
-    600;  // seconds without progress after which a process is killed
+constexpr double most_silent_seconds = 600;  // silence after which a process is killed
 // Simulations for each platform and GPU count: somewhat more than the search for any known best
 // mesh has needed.
 constexpr int most_simulated = 24;

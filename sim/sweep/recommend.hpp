@@ -33,8 +33,8 @@ struct RecommendOptions {
   std::vector<std::string> settings{};  // "PATH=VALUES" that change the scenario
   std::string gpus{};       // GPU counts, in the syntax of `--set gpus=`; "" = the scenario's
   std::string platforms{};  // platforms, in the syntax of `--set platform=`; "" = the scenario's
-  double min_accuracy =
-      0;  // share of the test set at the end of the run; 0 = no candidate is trained
+  // Share of the test set at the end of the run; 0 = no candidate is trained.
+  double min_accuracy = 0;
   std::size_t most_trainings = 12;  // largest number of trainings, each with all seeds
   // Prepares a candidate's scenario for training.
   // REQUIRES: set if min_accuracy > 0.
@@ -49,8 +49,7 @@ struct RecommendOptions {
 struct Verdict {
   // Seconds of the mean step and of the whole run; price of the whole run, 0 = no price.
   double step = 0, total = 0, dollars = 0;
-  int rented =
-      1;  // number of GPUs that are paid for; whole nodes may have more GPUs than the job uses
+  int rented = 1;        // GPUs that are paid for; whole nodes may have more than the job uses
   double device = 0;     // peak bytes of device memory
   double staleness = 0;  // mean, in updates
   std::string bottleneck;
@@ -86,8 +85,7 @@ struct Candidate {
   std::shared_ptr<const Scenario> base{};
   ParallelOptions parallel{};
   Verdict verdict;
-  std::optional<PassedOver>
-      passed_over{};  // a better candidate on the same GPUs that this simpler one precedes
+  std::optional<PassedOver> passed_over{};  // by this simpler one, on the same GPUs
 };
 
 // A column of the study's decision matrix with this run's numbers: the fastest candidate of a
