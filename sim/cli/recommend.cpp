@@ -2,6 +2,7 @@
 // strategy should this training run, within a deadline, a budget or a memory limit?
 //
 //   lockstep recommend my.yaml --deadline 6h --gpus 1..64*2 --platforms p4d.24xlarge,g5.12xlarge
+//
 // The answer is a shortlist with reasons, the Pareto front of time, cost and memory, and the number
 // of candidates left out, by reason (docs/recommend.md). --min-accuracy really trains the best
 // candidates and excludes candidates that do not reach it; --emit writes files that start the

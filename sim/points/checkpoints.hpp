@@ -25,8 +25,8 @@ struct CheckpointCosts {
 CheckpointCosts checkpoint_costs(const Checkpoints& checkpoints, const Point& point);
 
 // Samples per second of the point's strategy in `job`, divided by the samples per second in
-// `of_all`, the result of the point's own job. Simulates `job` with the loop, not with SimGrid.
-// Throws ConfigError if the strategy refuses `job`.
+// `of_all`, the result of the point's own job. Simulates `job` with the loop executor
+// (engine/executor.hpp), not with SimGrid. Throws ConfigError if the strategy refuses `job`.
 double share_of_speed(const Point& point, Job job, const StrategyResult& of_all);
 
 // Training speed, relative to `of_all`, while the hosts write a checkpoint to storage over the same

@@ -281,7 +281,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
 
   LongRun plan;
   plan.faults = faults;
-  // All points share the scenario's failures: drop failures of parts that it lacks.
+  // All points share the scenario's failures: drop failures of parts that this job lacks.
   std::erase_if(plan.faults.at, [&](const ScheduledFailure& failure) {
     return (failure.server && *failure.server >= servers) ||
            (failure.worker && *failure.worker >= job.mesh.gpus());

@@ -299,7 +299,8 @@ void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Mis
 }
 
 // Returns the points that can be built, and adds a misfit for every other one. Too many GPUs and an
-// indivisible batch are equal for all entries, so only the first entry adds these misfits.
+// indivisible batch are the same mistake for all entries, so only the first entry adds these
+// misfits.
 std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
                                       Misfits& misfits) {
   std::vector<PointRequest> list;

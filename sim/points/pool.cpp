@@ -101,8 +101,8 @@ bool Pool::hungry(const Worker& worker) const {
          piece_seconds_ > 0;
 }
 
-// Starts one worker. The child must close the sockets of the other workers, because otherwise the
-// parent's end of such a socket could close unnoticed.
+// Starts one worker. The child must close the sockets of the other workers, because otherwise
+// another worker would not notice when the parent closes its end.
 bool Pool::start() {
   auto worker = std::make_unique<Worker>();
   std::vector<int> others;  // sockets that the child must close

@@ -12,8 +12,8 @@
 namespace lockstep {
 
 // Returns the prediction of one point. `scenario` adds dataset, price, energy and failures.
-// `efficiency` stays 1, because scaling efficiency compares several points. Throws
-// std::runtime_error if the values contradict each other (broken_invariant()).
+// `scaling_efficiency` stays 1, because it compares several points. Throws std::runtime_error if
+// the values contradict each other (broken_invariant()).
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result);
 

@@ -128,9 +128,9 @@ void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
 }
 
 // Simulates the point with `seeds` - 1 other seeds and merges them into `result`. All seeds run on
-// the loop, because SimGrid's times differ from the loop's by rounding. If the second seed gives
-// exactly the times of the first, nothing is random: adds a note that says so, and simulates no
-// further seed.
+// the loop executor (engine/executor.hpp), because SimGrid's times differ from its times by
+// rounding. If the second seed gives exactly the times of the first, nothing is random: adds a note
+// that says so, and simulates no further seed.
 void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult& result) {
   Job job = point.job;
   job.simulation.schedule_file.clear();

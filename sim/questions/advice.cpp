@@ -1,6 +1,6 @@
 // Finds changes that make a job faster, by trial: applies each change to the scenario or the
-// machine and simulates a few steps with the loop. The bottleneck only determines the order of the
-// trials.
+// machine and simulates a few steps with the loop executor (engine/executor.hpp). The bottleneck
+// only determines the order of the trials.
 #include "questions/advice.hpp"
 
 #include <fmt/format.h>

@@ -21,8 +21,8 @@ inline constexpr double least_gain = 0.02;
 void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Predicted& predicted,
             const RunOptions& options);
 
-// Remarks about the scenario, each once. An option is named if it is not at its default and has no
-// effect on any point of its strategy entry (an option of the scenario: on any point).
+// Remarks about the scenario, each once. Names options that are not at their defaults and have no
+// effect on any point; for an option of a strategy entry, only the points of that entry count.
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points);
 
 // The part of remarks() about meshes: costly choices with the time that they cost, such as tensor

@@ -133,8 +133,8 @@ CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const Ru
         gradient[u] -= row_weight * slope[u][i] * residual[i];
       }
     }
-    // One iteration changes a factor by at most e, because the step is no linear function of the
-    // factor.
+    // One iteration multiplies or divides a factor by at most e, because the step is no linear
+    // function of the factor.
     const Factors change = solve(normal, gradient, unknowns);
     double largest = 0;
     for (int u = 0; u < unknowns; ++u) {

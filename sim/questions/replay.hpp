@@ -24,8 +24,8 @@ struct Replay {
 // `ranks` GPUs of `machine`, without other traffic. Messages, copies and barriers are unchanged.
 std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& machine, int ranks);
 
-// Replays the nodes. The device runs one node at the same time, and so does the host, in the order
-// in which nodes become ready. Communication starts as soon as its dependencies have ended. `file`
+// Replays the nodes. The device runs one node after the other, in the order in which nodes become
+// ready, and so does the host. Communication starts as soon as its dependencies have ended. `file`
 // is the name in messages. Throws ConfigError if a node depends on a missing node, or if
 // dependencies form a circle.
 Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes);

@@ -27,7 +27,7 @@ struct TraceOptions {
   std::vector<int> gpus{};                // empty = the largest GPU count of the strategy
   std::vector<int> ranks{};               // as in TimelineOptions
   // First and last step. If absent: three steps, or fewer if a step has several micro-batches. They
-  // are the last simulated steps if the prediction found a steady state, otherwise steps 1, 2 and 3
+  // are the last simulated steps if the prediction found a steady state, otherwise steps 1, 2, ...
   // (the first is step 0).
   std::optional<std::pair<int, int>> steps{};
   // Chakra needs a folder as `path`, and writes only the first of the steps, as chakra.RANK.et.

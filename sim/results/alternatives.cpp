@@ -1,4 +1,4 @@
-// Joins the answers of alternatives to one table in the requested order. Sentences that several
+// Joins the answers of alternatives into one table in the requested order. Sentences that several
 // rows share are printed once, after the numbers of their rows.
 #include "results/alternatives.hpp"
 

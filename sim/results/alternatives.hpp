@@ -1,4 +1,4 @@
-// Joins the records of a question's alternatives (scenario/alternatives.hpp) to one answer. An
+// Joins the records of a question's alternatives (scenario/alternatives.hpp) into one answer. An
 // alternative is one combination of values if a scenario lists several values for a field.
 #pragma once
 

@@ -51,7 +51,7 @@ struct EnumNames<Initialisation> {
 
 // Batch norm's running statistics in the network that is evaluated.
 enum class RunningStatistics {
-  first_worker,  // as rank 0 has them, which saves the model
+  first_worker,  // the values of rank 0, which saves the model
   untouched,     // mean 0, variance 1, because workers push gradients but no buffers to a server
 };
 template <>
@@ -64,7 +64,7 @@ struct AccuracyPoint {
   double time = 0;           // simulated seconds
   double epochs = 0;         // passes over the data by all workers together
   std::int64_t updates = 0;  // number of updates so far of the first message's parameters
-  double accuracy = 0;       // share of the test set that is right
+  double accuracy = 0;       // share of the test set that is classified correctly
   double loss = 0;           // mean over the training batches since the previous point
 };
 using AccuracyCurve = std::vector<AccuracyPoint>;

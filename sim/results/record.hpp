@@ -321,7 +321,7 @@ struct RecordHead {
   std::string scenario;  // its name
   std::string file;
   std::string model, platform, precision;
-  // Trainable parameters of the model, tokens of a sample, and (below) its channels, height and
+  // Trainable parameters of the model; tokens of a sample, or (`image`) its channels, height,
   // width.
   std::optional<std::int64_t> parameters, sequence;
   std::optional<std::vector<std::int64_t>> image;

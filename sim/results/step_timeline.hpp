@@ -83,7 +83,7 @@ struct StepTimeline {
   bool host_is_done = false;
   // Number of lanes that are not drawn: pushes to and pulls from further servers, which look alike.
   int left_out = 0;
-  // Neighbouring slices shorter than this were merged to one; 0 = nothing was merged.
+  // Neighbouring slices shorter than this were merged into one; 0 = nothing was merged.
   double merged_seconds = 0;
 };
 

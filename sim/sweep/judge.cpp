@@ -118,7 +118,8 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
     const double carried = limited ? point.strategy->least_communication_seconds(job) : 0;
     if (const char* why = ruled_out(carried)) return {std::nullopt, why};
     job.simulation.progress = report;
-    // SimGrid would need a process for each job. The loop gives the same times up to rounding.
+    // SimGrid would need a process for each job. The loop executor gives the same times up to
+    // rounding.
     job.simulation.engine = Engine::loop;
     const MemoryUse memory = point.strategy->memory(job, memory_asked(job));
     if (!fits_host(memory)) return {std::nullopt, host_too_small};

@@ -73,7 +73,7 @@ class Judge {
 // of a group fails, its jobs get judgements with the reason of the failure.
 std::vector<Judgement> judge_groups(const InputFiles& files, const std::vector<Group>& groups,
                                     const RecommendOptions& options);
-// Number of worker processes: as in `run`, or one per core.
+// Number of worker processes: run.workers, or one per core if that is 0.
 int workers_of(const RunOptions& run);
 
 }  // namespace lockstep

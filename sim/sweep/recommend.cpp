@@ -212,8 +212,9 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
   return matrix;
 }
 
-// Throws ConfigError if the scenario cannot answer the question: the run has no defined length, its
-// length does not depend on the candidate or its data do, or an input of a limit is missing.
+// Throws ConfigError if the scenario cannot answer the question: the run has no length, takes the
+// same time with every candidate, or sees more data on more GPUs; or an input of a limit is
+// missing.
 void check_question(const std::string& file, const Scenario& scenario,
                     const RecommendOptions& options) {
   const char* lengths = "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}";

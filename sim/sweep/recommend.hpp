@@ -125,7 +125,7 @@ struct Recommendation {
   // Indices into `ranked` of the candidates on the Pareto front, ordered by time.
   std::vector<std::size_t> pareto;
   std::map<std::string, std::size_t> left_out;  // reason -> number of candidates
-  std::size_t candidates = 0;                   // number of candidates, divisible ones only
+  std::size_t candidates = 0;                   // without combinations that do not divide
   std::vector<MatrixColumn> matrix;  // one column for each family with a candidate that fits
   MeshCounts meshes;
   // Settings that make the first candidate faster (torch.compile, CUDA graphs, fp8), largest gain

@@ -7,13 +7,6 @@
 //   strategies[1].precision=fp32,"amp-bf16"      in the second entry
 //   input.image=[3,224,224],[3,32,32]            any YAML flow value
 //   gpus=[1,2,4]                       the same as gpus=1,2,4; also allowed for `strategies`
-//
-//   gpus=1,2,4                         values separated by commas
-//   batch.global=64..1024*2            64, 128, ... 1024; a..b+s in steps of s, a..b of 1
-//   strategies.ddp.bucket_size=1MiB..64MiB*4     of every ddp entry
-//   strategies[1].precision=fp32,"amp-bf16"      of the second entry
-//   input.image=[3,224,224],[3,32,32]            any YAML flow value
-//   gpus=[1,2,4]                       gpus=1,2,4, as a file lists them; so `strategies`
 #pragma once
 
 #include <optional>

@@ -67,10 +67,10 @@
   };
 
   // ---- the question
-  // Both functions return only settings that differ from the file. Another platform has another network. The
-  // file's profile and anchors were measured with its own model and platform, so they are left out
-  // with others. Another model has as many tokens per sample as the file or the user says, but
-  // images of its own.
+  // sample() and settings() return only settings that differ from the file. Another platform has
+  // another network. The file's profile and anchors were measured with its own model and platform,
+  // so they are left out with others. Another model has as many tokens per sample as the file or
+  // the user says, but images of its own.
   const sample = () => {
     const reads = choices.models.find((one) => one.name === control.model.value)?.reads;
     const image = `[${control.image.value.split(/[x,\s]+/).join(", ")}]`;
