@@ -141,8 +141,8 @@ struct UpdateSchedule {
   // part of the data; its number of batches and its weight in a mean are proportional to it. Empty
   // = all workers draw from all samples alike.
   std::vector<double> shares;
-  double class_concentration =
-      0;  // of the Dirichlet distribution from which each worker's classes come; 0 = the same classes
+  // Concentration of the Dirichlet distribution from which the classes of each worker come; 0 = all have the same.
+  double class_concentration = 0;
   // Contents of each message; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
   // Pushes in the order in which they were applied. Pushes with equal message and version belong to
