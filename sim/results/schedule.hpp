@@ -141,7 +141,7 @@ struct UpdateSchedule {
   // part of the data; its number of batches and its weight in a mean are proportional to it. Empty
   // = all workers draw from all samples alike.
   std::vector<double> shares;
-  // Concentration of the Dirichlet distribution from which the classes of each worker come; 0 = all have the same.
+  // Concentration of the Dirichlet distribution that gives each worker its classes; 0 = all alike.
   double class_concentration = 0;
   // Contents of each message; empty: one message with everything.
   std::vector<std::vector<ParameterPiece>> messages;
