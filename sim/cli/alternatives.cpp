@@ -1,4 +1,4 @@
-// Predicts the alternatives of scenarios and gathers their answers for one table. Each row of that
+// Predicts the alternatives of scenarios and collects their answers for one table. Each row of that
 // table names the fields in which alternatives differ.
 #include "cli/alternatives.hpp"
 
@@ -22,8 +22,8 @@ const std::map<std::string, SortKey> sort_keys{
     {"", SortKey::none},         {"time", SortKey::time},     {"cost", SortKey::cost},
     {"memory", SortKey::memory}, {"energy", SortKey::energy}, {"throughput", SortKey::throughput}};
 
-// The columns that tell alternatives apart: the fields that any file lists, and the file if there
-// are several. An alternative of a file that does not list a field has the file's one value there.
+// The columns that distinguish alternatives: the fields that any file lists, and the file if there
+// are several. For a file that does not list a field, the column has the file's single value.
 std::vector<std::vector<Chosen>> choices(const std::vector<Alternative>& alternatives) {
   std::vector<std::string> fields;
   std::set<std::string> files;
@@ -70,7 +70,7 @@ AlternativesQuestion ask_alternatives(
     try {
       answered.push_back({chosen[i], record_of(alternatives[i].scenario, options)});
     } catch (const ConfigError& error) {
-      // One impossible alternative must not keep the user from the answers of the others.
+      // One impossible alternative must not prevent the answers for the others.
       if (alternatives.size() == 1) throw;
       print_error("{}\n  in the alternative {}\n", error.what(), name_of(chosen[i]));
       question.comparison.refused.push_back({chosen[i], error.diagnostics().front().message});

@@ -1,5 +1,5 @@
-// Predicts the alternatives that scenarios list, one after the other. Used by `run` and `report`: a
-// file with `platform: [a, b]`, or several files, is answered as one comparison.
+// Predicts the alternatives that scenarios list, one after the other. `run` and `report` use it: a
+// file with `platform: [a, b]`, or several files, get one answer, a comparison.
 #pragma once
 
 #include <functional>
@@ -12,28 +12,28 @@
 
 namespace lockstep {
 
-// The alternatives of all files in order; the settings of `options` replace values of the files.
-// Throws ConfigError.
+// The alternatives of all files, in order. The settings of `options` replace values of the files.
+// Throws ConfigError if a file or a setting is invalid.
 std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
                                          const CommonOptions& options);
 
 // The answers of all alternatives.
 struct AlternativesQuestion {
   ReportAlternatives comparison;  // rows in the order of the files
-  int code = 0;                   // 2 if an alternative is impossible, else as for one scenario
+  int code = 0;  // exit code: 2 if an alternative is impossible, otherwise as for one scenario
 };
 
 // Predicts the alternatives. An impossible alternative is reported on stderr, and the others are
-// still answered. A single impossible alternative throws its ConfigError. `on_answer` is called for
-// each answer.
+// still predicted. If the only alternative is impossible, throws its ConfigError. `on_answer` is
+// called for each answer.
 AlternativesQuestion ask_alternatives(
     const std::vector<Alternative>& alternatives, const CommonOptions& options,
     const std::function<void(const Alternative&, const AlternativeResult&)>& on_answer);
 
-// The choice as a text: "platform: g5.12xlarge, batch.per_gpu: 64".
+// The choice as text, such as "platform: g5.12xlarge, batch.per_gpu: 64".
 std::string name_of(const std::vector<Chosen>& chosen);
 
-// Adds --sort, and translates its value; "" = unsorted.
+// Adds --sort to a verb.
 void add_sort(CLI::App& verb, std::string& key);
 SortKey sort_key(const std::string& key);
 

@@ -25,18 +25,19 @@ namespace lockstep::check_verb {
 
 namespace {
 
-// The answer to one scenario, as a table for people and as JSON.
+// The answer for one scenario, as a table for people and as JSON.
 struct Checked {
   Table table;
   nlohmann::ordered_json points = nlohmann::ordered_json::array();
   bool something_fits = false;
 };
 
-// Expands the scenario into points and predicts the memory of each. Throws ConfigError.
+// Expands the scenario into points and predicts the memory of each. Throws ConfigError if the
+// scenario is wrong.
 Checked checked_points(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = scenario_of(file, options);
   const std::vector<Point> points = expand(scenario);
-  // Remarks name options that have no effect on any point, and unwise meshes.
+  // Remarks name options that have no effect on any point, and costly meshes.
   for (const auto& remark : remarks(scenario, points)) note("note: " + remark);
   const std::vector<MemoryUse> memory = memory_of(points);
   using Align = Table::Align;
@@ -77,7 +78,7 @@ Checked checked_points(const std::string& file, const CommonOptions& options) {
   return checked;
 }
 
-// Checks all scenarios; mistakes in one do not keep the others from being checked.
+// Checks all scenarios. A mistake in one scenario does not prevent the check of the others.
 int check(const std::vector<std::string>& files, const CommonOptions& options) {
   int code = 0;
   auto document = nlohmann::ordered_json::array();

@@ -18,7 +18,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-// Simulates the speeds of the jobs, plays all policies, and prints the answer.
+// Simulates the speeds of the jobs and then all policies, and prints the answer.
 int answer_for(const Arguments& arguments) {
   ClusterAnswer answer;
   {

@@ -28,7 +28,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-// The answer of --json.
+// The answer for --json.
 std::string comparisons_json(const std::vector<Comparison>& list) {
   auto document = nlohmann::ordered_json::array();
   for (const Comparison& c : list) {
@@ -46,7 +46,7 @@ std::string comparisons_json(const std::vector<Comparison>& list) {
   return document.dump(2) + "\n";
 }
 
-// The table for people. With two scenarios, their names stand above the table, because they would
+// The table for people. With two scenarios, their names are above the table, because they would
 // fill its rows.
 std::string table_text(std::vector<Comparison> list, const std::vector<ResultRecord>& records) {
   if (records.size() < 2) return comparison_table(list).folded(text_width, 2);
@@ -78,8 +78,8 @@ int compare(const Arguments& arguments) {
   const bool single = files.size() == 1;
   const std::vector<Comparison> list = single ? compare_strategies(records.front())
                                               : compare_scenarios(records.front(), records.back());
-  // Without a common point there is nothing to compare; a failed simulation has been reported
-  // already.
+  // Without a common point there is nothing to compare. Failed simulations have been reported
+  // above.
   if (list.empty() && code == 0) {
     throw single
         ? file_error(files.front(), "strategies", "has one strategy: nothing to compare",

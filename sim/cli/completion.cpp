@@ -1,6 +1,6 @@
 // `lockstep completion SHELL` prints a script with which bash, zsh or fish completes command lines.
-// The script asks the program for candidates (`lockstep completion words -- WORDS`), so verbs and
-// options are never out of date.
+// The script calls the program for candidates (`lockstep completion words -- WORDS`), so it always
+// knows the program's verbs (subcommands) and options.
 //
 //   lockstep completion bash > ~/.local/share/bash-completion/completions/lockstep
 #include <fmt/format.h>
@@ -15,10 +15,10 @@ namespace lockstep {
 
 namespace {
 
-// Options that take the name of a platform.
+// Option whose values are names of platforms.
 constexpr const char* platforms_option = "--platforms";
 
-// The values of an option, if they are few.
+// The values of an option, if only a few are allowed.
 std::vector<Completion> values_of(const DescribedOption& option) {
   std::vector<Completion> values;
   const auto& names = option.names;
@@ -29,8 +29,8 @@ std::vector<Completion> values_of(const DescribedOption& option) {
   return values;
 }
 
-// The words that may follow `verb`: values if the word before is an option with a value, else
-// options, values of positionals, and verbs of the verb (`calibrate collectives`).
+// The words that may follow `verb`. If the word before is an option with a value: its values.
+// Otherwise: options, values of positionals, and the verb's own verbs (`calibrate collectives`).
 std::vector<Completion> words_after(const DescribedVerb& verb,
                                     const std::vector<DescribedVerb>& verbs,
                                     const std::string& before) {
@@ -56,7 +56,7 @@ std::vector<Completion> words_after(const DescribedVerb& verb,
 
 std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
                                     const std::vector<std::string>& words) {
-  // The word that the user is typing; options are offered once it begins with a dash.
+  // The word that the user is typing. Options are offered only if it begins with a dash.
   const std::string typed = words.empty() ? "" : words.back();
   std::vector<Completion> found;
   if (words.size() < 2) {
@@ -80,7 +80,7 @@ std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
 namespace lockstep::completion_verb {
 namespace {
 
-// The scripts. Where the program knows no candidate, the shell offers files.
+// The scripts. If the program has no candidate, the shell offers files.
 constexpr const char* bash_script =
     R"(# bash completion for lockstep: source this file, or put it into
 # ~/.local/share/bash-completion/completions/lockstep

@@ -1,5 +1,5 @@
-// Imports the config of a training program for the verbs that accept one, and tells the user how
-// each key was understood. The imported scenario exists in memory only (keep_text()).
+// Imports the config of a training program for the verbs that accept one, and prints how each key
+// was understood. The imported scenario exists only in memory (keep_text()).
 #include "cli/config_options.hpp"
 
 #include <fmt/format.h>
@@ -49,14 +49,14 @@ std::string scenario_from(const ConfigSource& source, bool names_scenario) {
     throw file_error("", "--from", "stands in for a scenario file", "name one of them");
   const ImportedConfig config = imported_config(source.files, source.answers);
   tell_import(config);
-  // Errors in the imported scenario are located in this name.
+  // Errors in the imported scenario name this as their file.
   const std::string name = "scenario of " + source.files.front();
   keep_text(name, askable_scenario_text(config));
   return name;
 }
 
 // Prints a summary line, then the keys that are approximated or left out, the assumptions, and the
-// questions that are open.
+// open questions.
 void tell_import(const ImportedConfig& config) {
   std::map<KeyFate, int> counts;
   for (const KeyAccount& account : config.keys) ++counts[account.fate];

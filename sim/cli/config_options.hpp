@@ -1,6 +1,6 @@
-// Options of verbs that accept the config of a training program in place of a scenario (`check`,
-// `run`, `recommend`, ...: `--from train.sh`), and of the verb `import-config`. Add them in the
-// verb's declaration; docs/import-config.md lists the programs.
+// Options of verbs (subcommands) that accept the config of a training program in place of a
+// scenario (`check`, `run`, `recommend`, ...: `--from train.sh`), and of the verb `import-config`.
+// The declaration of a verb adds them. docs/import-config.md lists the training programs.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,21 +10,21 @@
 namespace lockstep {
 
 // Adds --model, --platform, --gpus (unless the verb has its own), --sequence, --micro, --global,
-// --format, --leave-out: answers to the questions that a config leaves open.
+// --format and --leave-out, which answer the questions that a config leaves open.
 void add_answers(CLI::App& verb, ConfigAnswers& answers);
 
-// A config of a training program that replaces a scenario file, and the files that it points to.
+// A config of a training program that replaces a scenario file, and the files that it names.
 struct ConfigSource {
   std::vector<std::string> files;
   ConfigAnswers answers;
 };
 
-// Adds --from and the options of add_answers. `scenario` is the option that --from replaces.
+// Adds --from and the options of add_answers(). `scenario` is the option that --from replaces.
 void add_from(CLI::App& verb, CLI::Option* scenario, ConfigSource& source);
 
-// Imports the config and returns the name under which its scenario can be read; "" = no config is
-// given. `names_scenario` says whether the user names a scenario file. Throws ConfigError, also if
-// neither or both of the two are given.
+// Imports the config and returns the name under which its scenario can be read; "" if no config is
+// given. `names_scenario` says whether the user names a scenario file. Throws ConfigError if the
+// config is wrong, or if the user gives neither or both.
 std::string scenario_from(const ConfigSource& source, bool names_scenario);
 
 // Prints on stderr how each key of the config was understood.

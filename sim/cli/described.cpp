@@ -1,5 +1,5 @@
-// Reads verbs, options and allowed values off CLI11's declarations. CLI11 has no list of an
-// option's allowed values, so they are parsed out of the text that --help shows.
+// Reads verbs, options and allowed values from CLI11's declarations. CLI11 has no list of an
+// option's allowed values, so they are parsed from the text that --help shows.
 #include "cli/described.hpp"
 
 #include <sstream>
@@ -8,8 +8,8 @@ namespace lockstep {
 
 namespace {
 
-// The allowed values in a type's text: "TEXT:{cost,time}" allows two, and so does "TEXT:value in
-// {cost->0,time->1} OR {0,1}".
+// The allowed values in a type's text. Both "TEXT:{cost,time}" and "TEXT:value in {cost->0,time->1}
+// OR {0,1}" allow cost and time.
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t open = type.find('{'), close = type.find('}');
@@ -35,8 +35,8 @@ DescribedOption described(const CLI::Option& option) {
   return result;
 }
 
-// Adds the options of a verb and of its option groups, which CLI11 keeps as nameless subcommands.
-// Hidden options have no group.
+// Adds the options of a verb and of its option groups, which CLI11 stores as subcommands without a
+// name. A hidden option has an empty group name.
 void add_options(const CLI::App& app, DescribedVerb& verb) {
   for (const CLI::Option* option : app.get_options()) {
     const bool hidden = option->get_group().empty();
@@ -47,7 +47,7 @@ void add_options(const CLI::App& app, DescribedVerb& verb) {
   }
 }
 
-// Adds the verbs of `app` and, after each, its own verbs, with `before` in front of their names.
+// Adds the verbs of `app` and, after each, its own verbs. `before` precedes their names.
 void add_verbs(const CLI::App& app, const std::string& before, std::vector<DescribedVerb>& verbs) {
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (sub->get_name().empty() || sub->get_group().empty()) continue;  // groups and hidden verbs

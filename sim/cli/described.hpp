@@ -1,5 +1,5 @@
-// The verbs and options of the program, as declared with CLI11, as plain values. Used for shell
-// completion and the manual page, which therefore agree with --help.
+// The verbs (subcommands) and options of the program, as declared with CLI11, as plain values.
+// Shell completion and the manual page use them and therefore agree with --help.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,15 +10,15 @@ namespace lockstep {
 
 // An option of a verb.
 struct DescribedOption {
-  // "-j", "--jobs"; a positional's one name without dashes.
+  // For example "-j", "--jobs". A positional has one name without dashes.
   std::vector<std::string> names;
   std::string help;
-  std::vector<std::string> choices;  // allowed values, if they are few
+  std::vector<std::string> choices;  // allowed values, if there are only a few
   bool positional = false;
   bool takes_value = true;
 };
 
-// A verb, or a verb of a verb.
+// A verb, or a verb of a verb such as `calibrate collectives`.
 struct DescribedVerb {
   std::string name;  // "calibrate collectives" for a verb of a verb
   std::string help, footer;
@@ -26,18 +26,18 @@ struct DescribedVerb {
 };
 
 // All verbs of the program, in the order of --help. `program` is the CLI11 app with all verbs.
-// Options of option groups belong to the verb of the group.
+// Options in an option group belong to the group's verb.
 std::vector<DescribedVerb> described_verbs(const CLI::App& program);
 
-// A candidate, and its help for shells that show one.
+// A candidate for completion, and its help for shells that show one.
 struct Completion {
   std::string word, help;
 };
-// Candidates for the last of `words`, which follow the program's name: verbs, options, values of
-// options. Empty if a file or a free value is expected.
+// Candidates for the last of `words`, which are the words after the program's name: verbs, options,
+// values of options. Empty if a file or another free value is expected.
 std::vector<Completion> completions(const std::vector<DescribedVerb>& verbs,
                                     const std::vector<std::string>& words);
-// A manual page of section 1 as roff. `footer` is the last lines of --help.
+// A manual page of section 1 as roff. `footer` is the text at the end of --help.
 std::string manual_page(const std::vector<DescribedVerb>& verbs, const std::string& footer);
 
 }  // namespace lockstep

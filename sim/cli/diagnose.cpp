@@ -6,7 +6,7 @@
 //   train.log (torchtitan): 1.13 s a step: median of 11 entries, steps 15 to 58, ...
 //   - 1 of 11 entries are slower than 1.5 medians, 76.9 % of the time: ...
 //
-// With a scenario or a config (--from), the predicted step and the differences come first.
+// With a scenario or a config (--from), the predicted step and the differences are printed first.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@
 namespace lockstep::diagnose_verb {
 namespace {
 
-// Reads the log, predicts if there is a scenario, and prints figures and sentences.
+// Reads the log, predicts if there is a scenario, and prints numbers and sentences.
 int diagnose(LogQuestion& question) {
   const LoggedRun run = logged_run(question);
   if (question.common.format == Format::json) {

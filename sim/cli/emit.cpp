@@ -1,5 +1,5 @@
 // Chooses the point of a scenario for which --emit writes files, and writes them. Job scripts
-// (sbatch, skypilot) state a time limit, so the point is simulated for them.
+// (sbatch, skypilot) state a time limit; only for them, the point is simulated.
 #include "cli/emit.hpp"
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@
 namespace lockstep {
 namespace {
 
-// The only point that matches the user's strategy and GPU count. Throws ConfigError if there is
-// none or more than one.
+// The only point with the user's strategy and GPU count. Throws ConfigError if there is none or
+// more than one.
 const Point& chosen(const std::vector<Point>& points, const EmitOptions& options) {
   std::vector<const Point*> fitting;
   for (const Point& point : points) {
@@ -40,7 +40,7 @@ double longest_run(const Scenario& scenario, const Point& point) {
   if (!scenario.dataset.says_length()) return 0;
   ResultRecord record = record_of(scenario, {});
   for (const Prediction& prediction : record.predictions) {
-    // The prediction of the chosen point.
+    // `same`: this is the prediction of the chosen point.
     const bool same =
         prediction.strategy == point.label && prediction.gpus == point.job.mesh.gpus();
     if (same && prediction.step_seconds > 0)

@@ -10,19 +10,20 @@
 
 namespace lockstep {
 
-// The user's choice of files, and of the point that they are for.
+// The user's choice of files, and of the point for which they are written.
 struct EmitOptions {
-  std::vector<std::string> formats;  // of emit_formats()
-  std::string folder;                // "" = print; then there may be one format only
-  std::string strategy;              // label; "" = the scenario's only one
-  int gpus = 0;                      // 0 = the scenario's only count
+  std::vector<std::string> formats;  // values of emit_formats()
+  std::string folder;                // "" = print, which is possible for one format only
+  std::string strategy;              // label of a strategy; "" if the scenario has only one
+  int gpus = 0;                      // 0 if the scenario has only one GPU count
 };
 
 // Adds --emit FORMAT,... and -o FOLDER.
 void add_emit(CLI::App& verb, EmitOptions& options);
 
-// Writes or prints the files of one point of the scenario, and returns the exit code. Simulates the
-// point if a format states the duration of the run. Throws ConfigError.
+// Writes or prints the files for one point of the scenario, and returns the exit code. Simulates
+// the point if a format states the duration of the run. Throws ConfigError if the options do not
+// name exactly one point.
 int emit(const Scenario& scenario, const EmitOptions& options);
 
 }  // namespace lockstep

@@ -39,10 +39,10 @@ using Json = nlohmann::ordered_json;
 // A scenario's points and predictions, in the same order.
 struct Explained {
   Scenario scenario;
-  std::vector<CostScale> scales;  // of the scenario's anchor
+  std::vector<CostScale> scales;  // factors of the scenario's anchor
   std::vector<Point> points;
   std::vector<Prediction> predictions;
-  int code = 0;  // exit code of this scenario alone
+  int code = 0;  // exit code for this scenario
 };
 
 // Reads and simulates a scenario as `run` does.
@@ -63,7 +63,7 @@ Explained predict_all(const std::string& file, const CommonOptions& common,
   return e;
 }
 
-// The name of a point: "fsdp on 8 GPUs".
+// The name of a point, such as "fsdp on 8 GPUs".
 std::string title(const Prediction& p) {
   return point_text(p.strategy, p.gpus);
 }
@@ -90,7 +90,7 @@ std::string milliseconds(double seconds) {
 struct Reasons {
   Attribution parts;                 // the step by cause
   Attribution kinds;                 // the device time of a micro-batch by kind of layer
-  std::vector<Sensitivity> changes;  // the step with each input changed
+  std::vector<Sensitivity> changes;  // change of the step with each input
 };
 
 // Explains point `i`; simulates it once per input.
@@ -99,7 +99,7 @@ Reasons reasons_of(const Explained& e, std::size_t i, const RunOptions& run) {
           sensitivities(e.scenario, e.points[i], e.scales, run)};
 }
 
-// Prints the explanation of one point: three tables between two sentences.
+// Prints the explanation of one point: a sentence, three tables, and a sentence.
 void print_point(const Prediction& p, const Reasons& why, Format format) {
   const double step = total(why.parts);
   print(wrapped(fmt::format("{}: {} per step. {}", title(p), human(step, Dimension::seconds, 4),
@@ -125,7 +125,7 @@ void print_point(const Prediction& p, const Reasons& why, Format format) {
   Table sensitivity({{"if this changes", Align::left}, {"time per sample changes by"}});
   for (const Sensitivity& s : why.changes) {
     const double change = std::abs(s.step_change) < 5e-5 ? 0 : s.step_change;  // avoids "-0.00 %"
-    // If the point does not fit as written, the heading has said so.
+    // If the point does not fit even without a change, the bottleneck above says so.
     const bool no_way = !s.fits && !p.out_of_memory;
     sensitivity.add_row(
         {no_way ? s.input + " (does not fit)" : s.input, fmt::format("{:+.2f} %", 100 * change)});
@@ -156,7 +156,7 @@ Json json_of(const Prediction& p, const Reasons& why) {
           {"sensitivities", changes}};
 }
 
-// One point of a comparison, and its name there.
+// One of the two points of a comparison, and its name there.
 struct Side {
   std::string name;
   const Explained& of;
@@ -171,13 +171,13 @@ Side side_of(const Explained& e, std::size_t i) {
 // Pairs of points whose difference is explained.
 using Differences = std::vector<std::pair<Side, Side>>;
 
-// The gain of each axis of the mesh; empty if the meshes are equal.
+// The effect of each axis of the mesh; empty if the meshes are equal.
 std::vector<AxisChange> axes_between(const Side& from, const Side& to, const RunOptions& run) {
   return axis_changes(from.of.scenario, from.point, to.of.scenario, to.point, from.of.scales, run);
 }
 
-// Prints the time per sample of `to` minus that of `from`, part by part, and axis by axis of a
-// mesh.
+// Prints the time per sample of `to` minus that of `from`, for each part of the step and for each
+// axis of the mesh.
 void print_difference(const Side& from, const Side& to, Format format, const RunOptions& run) {
   Table table({{"GPU time per sample", Align::left}, {"ms before"}, {"ms after"}, {"difference"}});
   const auto add = [&](const std::string& quantity, double a, double b) {
@@ -221,7 +221,7 @@ Json json_of(const Side& from, const Side& to, const RunOptions& run) {
   return json;
 }
 
-// The points that two scenarios have in common: equal strategy and GPU count.
+// The points that two scenarios have in common, that is, with equal strategy and GPU count.
 Differences common_points(const Explained& first, const Explained& second) {
   Differences list;
   for (std::size_t i = 0; i < first.points.size(); ++i) {
@@ -264,7 +264,7 @@ int explain(const std::vector<std::string>& files, const CommonOptions& options)
   }
   const bool json = options.format == Format::json;
   Json document{{"points", Json::array()}, {"differences", Json::array()}};
-  // With two scenarios only their differences are explained.
+  // With two scenarios, only their differences are explained.
   for (std::size_t i = 0; !second && i < first.points.size(); ++i) {
     const Reasons why = reasons_of(first, i, run);
     if (json) {

@@ -4,7 +4,7 @@
 //   lockstep export my.yaml > every-default.yaml
 //
 // With --layers or --memory it prints JSON about every point (export_layers.cpp,
-// export_memory.cpp); with --emit it writes files that start the scenario's training (emit.cpp).
+// export_memory.cpp). With --emit it writes files that start the scenario's training (emit.cpp).
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
@@ -24,7 +24,7 @@ struct Arguments {
 // Prints one of the three documents, or writes the files of --emit.
 int export_scenario(const Arguments& arguments) {
   const Scenario scenario = read_scenario(arguments.file);
-  // --emit goes before --layers, and --layers before --memory.
+  // If several are given, --emit counts before --layers, and --layers before --memory.
   if (!arguments.emit.formats.empty()) return emit(scenario, arguments.emit);
   print(arguments.layers   ? layers_json(scenario)
         : arguments.memory ? memory_json(scenario)

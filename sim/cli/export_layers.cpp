@@ -58,7 +58,7 @@ std::string layers_json(const Scenario& scenario) {
   document["schema_version"] = 1;
   document["points"] = Json::array();
   document["steps"] = Json::array();
-  std::map<const TrainingStep*, std::size_t> steps;  // points of one workload share a step
+  std::map<const TrainingStep*, std::size_t> steps;  // several points can share a step
   for (const Point& point : expand(scenario)) {
     const auto [known, is_new] = steps.emplace(point.job.step.get(), steps.size());
     if (is_new) document["steps"].push_back(to_json(*point.job.step));

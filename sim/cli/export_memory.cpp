@@ -1,9 +1,10 @@
-// The answer of `lockstep export SCENARIO --memory`: the account of live bytes, moment by moment.
+// The answer of `lockstep export SCENARIO --memory`: the live bytes at every moment of a step.
 //
 //   lockstep export my.yaml --memory | jq '.points[0].peak_at'
 //
 // For each point, `moments` has the live bytes by kind (parameters, gradients, activations, ...) in
-// each phase, layer and micro-batch of a step, and `at_peak` the tensors at the moment of the peak.
+// each phase, layer and micro-batch of a step, and `at_peak` has the tensors at the moment of the
+// peak.
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -15,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Bytes by kind; kinds without bytes are left out.
+// Bytes by kind, without kinds that have no bytes.
 Json to_json(const MemoryAccount& account) {
   Json bytes = Json::object();
   for (std::size_t kind = 0; kind < account.size(); ++kind) {
@@ -24,7 +25,7 @@ Json to_json(const MemoryAccount& account) {
   return bytes;
 }
 
-// Plays the point's step on the allocator with a log.
+// Replays the point's step on the simulated allocator, with a log.
 Json to_json(const Point& point) {
   MemoryLog log;
   const MemoryUse use = point.strategy->memory(point.job, {.log = &log});

@@ -1,5 +1,5 @@
-// `lockstep fits SCENARIO` answers: how do I make a job fit into memory? For each point it says
-// whether the job fits as written; if not, which fewest changes would make it fit; and which
+// `lockstep fits SCENARIO` answers: how does a job fit into memory? For each point it says whether
+// the job fits as written, and if not, which fewest changes would make it fit. It also says which
 // largest micro-batch and which fewest GPUs fit.
 //
 //   lockstep fits scenarios/does_not_fit.yaml
@@ -37,12 +37,12 @@ struct Arguments {
 
 // The answer for one point.
 struct Answer {
-  Prediction written;                         // the point as the scenario writes it
-  std::vector<FittingJob> changed;            // least changes, if the point does not fit
-  std::optional<FittingJob> largest, fewest;  // micro-batch; GPUs
+  Prediction written;               // the point as the scenario writes it
+  std::vector<FittingJob> changed;  // jobs with the fewest changes, if the point does not fit
+  std::optional<FittingJob> largest, fewest;  // of micro-batches; of GPUs
 };
 
-// A job that fits, with its changes in words and its main figures.
+// A job that fits, with its changes in words and its main numbers.
 Json json_of_job(const FittingJob& job) {
   const Prediction& p = job.prediction;
   Json json;
@@ -58,7 +58,7 @@ Json json_of_job(const FittingJob& job) {
   return json;
 }
 
-// The answer for one point for --json.
+// The answer for one point, for --json.
 Json json_of_answer(const Answer& answer) {
   const auto job_json = [](const std::optional<FittingJob>& job) {
     return job ? json_of_job(*job) : Json();
@@ -75,7 +75,7 @@ Json json_of_answer(const Answer& answer) {
   return json;
 }
 
-// The answer for one point for people.
+// The answer for one point, for people.
 std::string text_of(const Answer& answer) {
   const Prediction& p = answer.written;
   const bool fits = !p.out_of_memory;

@@ -1,11 +1,11 @@
 // `lockstep import-collectives FILE...` reads measured collective curves from the output of
-// nccl-tests into a profile. A profile's curves replace the network model for the same number of
-// ranks and nodes.
+// nccl-tests into a profile. For the same numbers of ranks and nodes, a profile's curves replace
+// the network model.
 //
 //   lockstep import-collectives all_reduce.txt --as a100-sxm4-80gb -o my-profile
 //
-// Without -o it prints the section `collectives` of the profile. Otherwise it adds the curves to
-// my-profile/profile.yaml, where other measurements stay.
+// Without -o it prints the section `collectives` of the profile. With -o it adds the curves to
+// my-profile/profile.yaml and leaves other measurements there unchanged.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -22,16 +22,16 @@ namespace {
 struct Arguments {
   std::vector<std::string> files;
   NcclTestsOptions input;
-  std::string device;  // "" = as the files state it
+  std::string device;  // "" = the device that the files name
   std::string folder;  // folder of the profile to add to; "" = print
 };
 
-// Merges the curves into the profile, and tells the user their ranks, nodes and sizes.
+// Merges the curves into the profile, and prints their ranks, nodes and sizes.
 int import_collectives(const Arguments& options) {
   const NcclTestsImport imported = import_nccl_tests(options.files, options.input);
   Profile profile = open_profile(options.folder, options.device);
   if (const auto device_note = take_device(profile, imported.device)) note("note: " + *device_note);
-  // A profile keeps the date of its first measurement.
+  // The date of a profile is that of its first measurement.
   if (profile.date.empty()) profile.date = imported.date;
   set_version(profile, "nccl", imported.nccl_version);
   set_setting(profile, "collectives", "nccl-tests, out of place");

@@ -1,5 +1,5 @@
 // `lockstep import-config FILE...` makes a scenario from the config or launch script of a training
-// program, and tells how each key was understood.
+// program, and prints how each key was understood.
 //
 //   lockstep import-config train.sh --platform dgx-h100 -o my.yaml
 //
@@ -24,7 +24,7 @@ struct Arguments {
   bool json = false;
 };
 
-// The word of --json for the treatment of a key.
+// The word for the treatment of a key in --json.
 const char* fate_name(KeyFate fate) {
   switch (fate) {
     case KeyFate::mapped:
@@ -43,7 +43,7 @@ const char* fate_name(KeyFate fate) {
   return "unknown";
 }
 
-// The answer of --json.
+// The answer for --json.
 std::string json_text(const ImportedConfig& config) {
   nlohmann::ordered_json document{{"format", config.format}, {"files", config.files}};
   document["scenario"] = scenario_text(config);
@@ -65,7 +65,7 @@ std::string json_text(const ImportedConfig& config) {
   return document.dump(2) + "\n";
 }
 
-// Imports the files, tells the user about keys and assumptions, and writes the scenario.
+// Imports the files, prints notes about keys and assumptions, and writes the scenario.
 int import_config(const Arguments& arguments) {
   const ImportedConfig config = imported_config(arguments.files, arguments.answers);
   tell_import(config);

@@ -8,7 +8,7 @@
 //   measured:
 //     - {gpus: 16, step_time: 5.53 s, peak_allocated: 56886281728 B, source: ...}
 //
-// Without -o it prints the rows. With a scenario it compares the steps with the prediction, too.
+// Without -o it prints the rows. With a scenario it also compares the steps with the prediction.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -28,7 +28,7 @@ struct Arguments {
   std::string output = "-";  // "-" = standard output
 };
 
-// The text for the field `source` of a row: file, program, steps and statistic.
+// The text for a row's field `source`: file, program, steps and statistic.
 std::string source_of(const LoggedRun& run) {
   if (run.steps.all.empty())
     return fmt::format("{} ({}), its summary", run.log.file, run.log.program);
@@ -36,7 +36,7 @@ std::string source_of(const LoggedRun& run) {
                      run.steps.all.front().first, run.steps.all.back().last);
 }
 
-// The two rows as YAML.
+// The two rows (anchor and measured) as YAML.
 std::string rows(const LoggedRun& run) {
   const std::string label =
       run.strategy.empty() ? "" : fmt::format("strategy: {}, ", fields::yaml_text(run.strategy));
@@ -51,7 +51,7 @@ std::string rows(const LoggedRun& run) {
                      figures, source, figures, memory, source);
 }
 
-// The scenario's own text with the rows at its end. Throws ConfigError if it has such rows already.
+// The scenario's own text with the rows at its end. Throws ConfigError if it already has such rows.
 std::string with_rows(const std::string& scenario, const LoggedRun& run) {
   const Node root = Node::parse_file(scenario);
   // Rows of another measurement would contradict the new ones.
@@ -77,7 +77,7 @@ int import_metrics(Arguments& arguments) {
   }
   if (arguments.question.common.format == Format::json) {
     print(steps_json(run).dump(2) + "\n");
-    // Without a scenario there is no file to which rows could be added, so -o gets the rows alone.
+    // Without a scenario there is no file to add rows to, so -o gets only the rows.
   } else if (arguments.output == "-" || arguments.question.scenario.empty()) {
     write_answer(arguments.output, rows(run));
   } else {

@@ -3,7 +3,7 @@
 //
 //   lockstep import-model config.json --parameters 8030261248 -o my-llama.yaml
 //
-// With --parameters it is an error if the model has another number of parameters.
+// With --parameters, it fails if the model has another number of parameters.
 #include <fmt/format.h>
 
 #include "cli/verb.hpp"
@@ -19,7 +19,7 @@ struct Arguments {
   std::string output = "-";
 };
 
-// Imports the model, tells the user its parameters and remarks, and writes the file.
+// Imports the model, prints its number of parameters and remarks, and writes the file.
 int import_model(const Arguments& options) {
   if (options.output != "-" && !options.output.ends_with(".yaml"))
     throw file_error(options.output, "--output", "a model file's name ends in .yaml");

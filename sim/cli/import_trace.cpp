@@ -1,11 +1,11 @@
 // `lockstep import-trace TRACE --model NAME --batch N` reads layer times from a PyTorch profiler
-// trace (Kineto) into a profile, or compares them with the model's.
+// trace (Kineto) into a profile, or compares them with modelled times.
 //
 //   lockstep import-trace trace.json.gz --model resnet50 --batch 32 -o my-profile
 //   lockstep import-trace trace.json --model gpt2 --batch 8 --as v100-sxm2-32gb --compare kinds
 //
-// The trace's operators are matched with the layers of the named model in the order of execution;
-// notes tell which share of the time was attributed.
+// The operators of the trace are matched with the layers of the named model in the order of
+// execution. Notes say which share of the time could be attributed.
 #include "imports/import_trace.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ std::string time(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
-// Tells the user the step's parts and the attributed share.
+// Prints the parts of the step and the attributed share.
 void report(const TraceImport& imported) {
   const double parts =
       imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds;
@@ -58,8 +58,8 @@ void report(const TraceImport& imported) {
   for (const std::string& remark : imported.notes) note("note: " + remark);
 }
 
-// Adds the cells of one pass: measured, modelled, error. `figures` writes seconds and a share for
-// programs, else units for people.
+// Adds the cells of one pass: measured, modelled, error. `figures` chooses plain seconds and shares
+// for programs, instead of values with units for people.
 void add_times(std::vector<std::string>& cells, const DeviceTimes& times, bool figures) {
   for (const double seconds : {times.measured, times.modelled}) {
     cells.push_back(figures ? fmt::format("{}", seconds) : seconds > 0 ? time(seconds) : "-");
@@ -76,7 +76,7 @@ Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by,
   if (kinds) columns.push_back({"layers"});
   for (const std::string pass : {"forward", "backward"}) {
     if (pass == "backward" && !backward) continue;
-    // Programs identify columns by their names alone.
+    // Programs identify columns only by their names, so the names must be unique.
     const std::string prefix = figures ? pass + "_" : "", unit = figures ? "_s" : "";
     columns.push_back({pass + unit});
     columns.push_back({prefix + "modelled" + unit});
@@ -93,7 +93,7 @@ Table compared_table(const std::vector<ComparedLayers>& compared, ComparedBy by,
   return table;
 }
 
-// Prints the table; its title names the device.
+// Prints the table, with the device in its title.
 void print_compared(const TraceImport& imported, const TrainingStep& step,
                     const Arguments& options) {
   const Device device = load_device(options.device);
@@ -124,7 +124,7 @@ int import_layers(const Arguments& options) {
   input.classes = options.classes;
   const TrainingStep step = build_step(*load_model(options.model), input);
   const TraceImport imported = import_trace(options.file, step, options.parts);
-  // Merge into the profile of the folder, so that measurements of other models stay.
+  // Merge into the profile of the folder, so that its measurements of other models remain.
   Profile profile = open_profile(options.folder, options.device);
   if (const auto device_note = take_device(profile, imported.profile.device))
     note("note: " + *device_note);

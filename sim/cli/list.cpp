@@ -1,5 +1,5 @@
 // `lockstep list WHAT` prints a table of the shipped models, devices, platforms, strategies,
-// recipes or scenarios: the names that a scenario may use, with their main figures.
+// recipes or scenarios: the names that a scenario may use, with their main properties.
 //
 //   lockstep list platforms
 //   lockstep list models --csv
@@ -23,7 +23,7 @@ namespace {
 
 using Align = Table::Align;
 
-// The tables, one function each. Every file is read, so a wrong file is an error here.
+// The tables, one function each. The functions read every file, so a wrong file is an error here.
 Table models() {
   Table table({{"model", Align::left}, {"parameters"}, {"forward MAC per sample"}});
   for (const auto& name : known_models()) {
@@ -92,7 +92,8 @@ Table strategies() {
   return table;
 }
 
-// The scenarios of all folders; a scenario of a cluster is for another verb than `run`.
+// The scenarios of all folders. The table names the verb, because a cluster's scenario is not for
+// `run`.
 Table scenarios() {
   Table table({{"scenario", Align::left}, {"verb", Align::left}, {"name", Align::left}});
   std::vector<std::string> files;
@@ -103,7 +104,7 @@ Table scenarios() {
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
     const Node scenario = Node::parse_file(file);
-    // The path below the data folder, as a user would type it in the source tree.
+    // The path below the data folder, so that a user in the source tree can type it.
     table.add_row({file.substr(data_folder("").size()),
                    scenario.find("cluster") ? "cluster" : "run",
                    scenario.find("name").value_or(Node()).scalar()});

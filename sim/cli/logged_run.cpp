@@ -1,5 +1,6 @@
 // Reads a log, and predicts the same training if a scenario or a config is given. The prediction
-// also gives the tokens, samples and GPUs of a step, which turn the rates of a log into step times.
+// also gives the tokens, samples and GPUs of a step, which convert the rates of a log to step
+// times.
 #include "cli/logged_run.hpp"
 
 #include <fmt/format.h>
@@ -14,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-// The only prediction that matches the user's strategy and the log's GPU count. Throws ConfigError
-// if there is none or more than one.
+// The only prediction with the user's strategy and the log's GPU count. Throws ConfigError if there
+// is none or more than one.
 const Prediction& chosen(const std::vector<Prediction>& predictions, const LogQuestion& question,
                          std::optional<std::int64_t> gpus) {
   std::vector<const Prediction*> fitting;
@@ -58,7 +59,7 @@ LoggedRun logged_run(LogQuestion& question) {
     const Scenario scenario = scenario_of(name.empty() ? question.scenario : name, question.common);
     const ResultRecord record = record_of(scenario, question.common);
     tell_failures(record.failures);
-    // The user's --gpus goes before the number in the log.
+    // The user's --gpus replaces the number in the log.
     const auto asked = question.from.answers.gpus ? question.from.answers.gpus : run.log.gpus;
     const Prediction& prediction = chosen(record.predictions, question, asked);
     run.gpus = prediction.gpus;
@@ -69,7 +70,7 @@ LoggedRun logged_run(LogQuestion& question) {
     run.steps = steady_steps(run.log, prediction.tokens_per_second * prediction.step_seconds,
                              prediction.samples_per_second * prediction.step_seconds, run.gpus);
   } else {
-    // Without a prediction, rates of the log cannot be turned into times.
+    // Without a prediction, rates of the log cannot be converted to times.
     run.steps = steady_steps(run.log, 0, 0, run.gpus);
   }
   for (const std::string& text : run.log.notes) note("note: " + text);

@@ -1,5 +1,5 @@
-// A training's log beside the scenario that describes it: steady steps of the log, and the
-// prediction for the same strategy and GPU count. Shared by `import-metrics` and `diagnose`.
+// A training's log and the scenario that describes the training: the steady steps of the log, and
+// the prediction for the same strategy and GPU count. `import-metrics` and `diagnose` share it.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,14 @@ namespace lockstep {
 struct LogQuestion {
   std::string log, scenario;  // files; "" = no scenario
   ConfigSource from;          // a config in place of the scenario
-  std::string strategy;       // label; "" = the scenario's only one
+  std::string strategy;       // label of a strategy; "" if the scenario has only one
   CommonOptions common;
 };
 
 // Adds LOG, --scenario, --from, --strategy, --set, --json.
 void add_log_options(CLI::App& verb, LogQuestion& question);
 
-// A log, and its prediction.
+// A log, and the prediction for it.
 struct LoggedRun {
   TrainingLog log;
   SteadySteps steps;
@@ -32,12 +32,15 @@ struct LoggedRun {
   std::optional<PredictedStep> predicted;  // only with a scenario or a config
 };
 
-// Reads the log, and predicts the scenario's step if a scenario is given. Throws ConfigError.
+// Reads the log, and predicts the scenario's step if a scenario or a config is given. Throws
+// ConfigError if one of the files is wrong, or if no point has the strategy and GPU count of the
+// log.
 LoggedRun logged_run(LogQuestion& question);
 
-// "470 ms a step: median of 8 entries, steps 3 to 10, by its rates; 5 % to 95 %: 465 ms .. 490 ms"
+// For example "470 ms a step: median of 8 entries, steps 3 to 10, by its rates; 5 % to 95 %: 465 ms
+// .. 490 ms".
 std::string steps_text(const LoggedRun& run);
-// The same and all other figures for --json.
+// The same and all other results, for --json.
 nlohmann::ordered_json steps_json(const LoggedRun& run);
 
 }  // namespace lockstep

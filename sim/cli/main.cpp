@@ -1,9 +1,9 @@
-// The program `lockstep`: parses the command line and hands over to one verb.
+// The program `lockstep`: parses the command line and calls one verb (subcommand).
 //
 //   lockstep run scenarios/ovi2026/vgg16.yaml
 //
-// The verbs are in the other files of this folder (verb.hpp). Exceptions become messages and exit
-// codes in exit_code_of() (core/output.hpp).
+// The verbs are in the other files of this folder (verb.hpp). exit_code_of() (core/output.hpp)
+// converts exceptions to messages and exit codes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ Exit codes: 0 done, 1 a fault of the program, 2 wrong input, 3 nothing in the sc
 5 a rank was killed or had no memory, 74 an answer or a file could not be written.
 Files: docs/scenario-format.md, docs/model-format.md, docs/platform-format.md, docs/device-format.md.)";
 
-// Reports an unknown verb with the nearest known ones. CLI11 would only report that a subcommand is
-// missing. Throws ConfigError.
+// Throws ConfigError for an unknown verb, with the nearest known ones. CLI11 would only report that
+// a subcommand is missing.
 void check_verb(const std::vector<Choice>& choices, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   const std::string word = argv[1];
@@ -50,7 +50,7 @@ int lockstep_main(int argc, char** argv) {
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   app.require_subcommand(1);
   const std::vector<Choice> choices = declare_verbs(app);
-  app.footer(examples);  // after the verbs, which would inherit it
+  app.footer(examples);  // after the verbs, which would otherwise inherit it
   check_verb(choices, argc, argv);
   if (const auto code = parse_command_line(app, argc, argv)) return *code;
   const auto chosen = std::find_if(choices.begin(), choices.end(),

@@ -15,7 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Text as roff: backslashes and hyphens are escaped, and no line begins with a request.
+// Converts text to roff: escapes backslashes and hyphens, and prevents lines that begin with a
+// request.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -32,7 +33,7 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-// Lines that are not filled, for examples.
+// Lines that roff must not fill, for examples.
 std::string as_is(const std::string& text) {
   return ".nf\n" + roff(text) + "\n.fi\n";
 }

@@ -1,4 +1,4 @@
-// The verbs of the measuring half (calibrate/), declared here so that `lockstep --help` shows them.
+// Verbs of the measuring half (calibrate/), declared here so that `lockstep --help` shows them.
 //
 //   lockstep calibrate --models resnet50 -o my-profile      measures layers here
 //   lockstep calibrate collectives -o my-profile            measures collectives here
@@ -6,8 +6,8 @@
 //   lockstep closed-loop --quick                            calibrate, predict, train, compare
 //   lockstep acceptance -o FOLDER                           measures a lent machine
 //
-// `calibrate` and `train` are executed by the program lockstep-calibrate, which links LibTorch:
-// this process becomes that program, which parses the command line a second time. `closed-loop` and
+// The program lockstep-calibrate, which links LibTorch, executes `calibrate` and `train`: this
+// process becomes that program, which parses the command line a second time. `closed-loop` and
 // `acceptance` need both halves and start lockstep-calibrate as a child.
 #include "launch/measuring.hpp"
 
@@ -21,13 +21,13 @@ namespace lockstep {
 
 namespace {
 
-// Option values as texts; this program reads them for --help only.
+// Option values as texts; this program reads them only for --help.
 struct MeasuringText {
   LayersText layers;
   CollectivesText collectives;
 };
 
-// Each verb: declared by the measuring half's own function, so that both programs have equal
+// Each verb is declared by a function of the measuring half, so that both programs have the same
 // options.
 Choice declare_calibrate(CLI::App& app) {
   const auto arguments = std::make_shared<MeasuringText>();

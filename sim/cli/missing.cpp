@@ -1,6 +1,7 @@
 // `lockstep missing SCENARIO` answers: which measurements does a profile lack for this scenario,
 // and which of them matter most? The answer lists layers without a measured time, the largest share
-// of the device's time first, and the `lockstep calibrate` commands that would measure them.
+// of the device's time first. Then it prints the `lockstep calibrate` commands that would measure
+// them.
 //
 //   lockstep missing my.yaml --set profile=my-profile
 #include <fmt/format.h>
@@ -22,7 +23,7 @@
 namespace lockstep::missing_verb {
 namespace {
 
-constexpr std::size_t most_rows = 20;  // of the table for people; --json has all
+constexpr std::size_t most_rows = 20;  // rows of the table for people; --json has all
 
 // Equal layers of one model and batch that have no measurement.
 struct Work {
@@ -36,7 +37,8 @@ struct Work {
   double share = 0;
 };
 
-// Layers of equal kind, attributes, parameter shapes and output size have equal keys.
+// Two layers have equal keys if kind, attributes, parameter shapes, output size and the step are
+// equal.
 std::string key_of(const TrainingStep& step, const Layer& layer) {
   std::string key = layer.kind;
   for (const auto& [name, value] : layer.attributes) key += fmt::format(" {}={}", name, value);
@@ -46,7 +48,7 @@ std::string key_of(const TrainingStep& step, const Layer& layer) {
                      key + fmt::format(" {}", layer.output_bytes));
 }
 
-// The layers whose cost is not measured in both passes, over all points. Each training step is
+// The layers whose cost is not measured for both passes, over all points. Each training step is
 // examined once, even if several points share it.
 std::vector<Work> unmeasured(const std::vector<Point>& points) {
   std::map<std::string, Work> works;
@@ -89,7 +91,7 @@ std::vector<Work> unmeasured(const std::vector<Point>& points) {
   return list;
 }
 
-// The command lines that measure the works: one for each model and precision.
+// The command lines that measure these layers: one for each model and precision.
 std::vector<std::string> commands(const std::vector<Work>& works) {
   std::map<std::pair<std::string, std::string>, std::set<std::int64_t>> batches;
   for (const Work& work : works) batches[{work.model, work.precision}].insert(work.samples);
@@ -101,7 +103,7 @@ std::vector<std::string> commands(const std::vector<Work>& works) {
   return lines;
 }
 
-// Prints the works and the commands. Collectives are always suggested for several GPUs.
+// Prints the layers and the commands. For several GPUs, always suggests measuring collectives.
 int missing(const std::string& file, const CommonOptions& options) {
   const Scenario scenario = scenario_of(file, options);
   const std::vector<Work> works = unmeasured(expand(scenario));

@@ -1,6 +1,5 @@
-// Printed and written answers of verbs, and progress for the user. Colors and the width of tables
-// depend on the terminal; the text does not, so that answers in files and pipes are equal
-// everywhere.
+// Printing and writing the answers of verbs, and progress for the user. Only colours and the width
+// of tables depend on the terminal, so answers in files and pipes are equal on every machine.
 #include "core/output.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +25,8 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Puts a terminal color around every occurrence of `words`, a text in which no line is broken.
+// Puts a terminal colour around every occurrence of `words`, which must not contain a place where a
+// line can break.
 void paint(std::string& text, const std::string& words, const char* colour) {
   const std::string marked = fmt::format("\033[{}m{}\033[0m", colour, words);
   for (std::size_t at = text.find(words); at != std::string::npos;
@@ -35,7 +35,7 @@ void paint(std::string& text, const std::string& words, const char* colour) {
   }
 }
 
-// The answer with red for points that do not fit, and yellow for points that barely fit.
+// Colours the answer: red for points that do not fit, yellow for points that barely fit.
 std::string painted(std::string text) {
   for (const char* misfit : {"does not fit", "NO, ", "  NO\n", "othing fits into memory"}) {
     paint(text, misfit, "31");
@@ -44,7 +44,7 @@ std::string painted(std::string text) {
   return text;
 }
 
-// Whether stdout is a terminal that shows colors and the user has not refused them (no-color.org).
+// Whether stdout is a terminal that shows colours and the user allows them (no-color.org).
 bool has_colours() {
   const auto says = [](const char* variable) {
     const char* value = std::getenv(variable);
@@ -127,7 +127,7 @@ void ProgressLine::restart() {
   next_ = 10;
 }
 
-// On a terminal: after half a second, and at most five times a second.
+// On a terminal, a line is due after half a second and then at most five times a second.
 double ProgressLine::due() const {
   const double now = wall_seconds(), elapsed = now - started_;
   if (terminal_) return elapsed >= 0.5 && now - shown_ >= 0.2 ? elapsed : 0;
@@ -145,7 +145,7 @@ void ProgressLine::show(const std::string& text) {
   shown_ = wall_seconds();
 }
 
-// The remaining time follows from the mean rate so far, without the items of an earlier run.
+// Computes the remaining time from the mean rate so far, without the items of an earlier run.
 void ProgressLine::update_rate(std::size_t done, std::size_t all, std::size_t before) {
   const double elapsed = due();
   if (elapsed <= 0) return;
@@ -165,7 +165,7 @@ void ProgressLine::update(const RunProgress& progress) {
   if (progress.done < progress.all && !progress.point.empty()) {
     text += fmt::format(", {:.40}: {:.0f} %", progress.point, 100 * progress.fraction);
   }
-  // The estimate assumes that all points are alike and that one point runs at a time.
+  // The estimate assumes that all points take equally long and are simulated one after the other.
   const double done = static_cast<double>(progress.done) + progress.fraction;
   const double all = static_cast<double>(progress.all);
   text += done > 0 ? fmt::format(", about {:.0f} s left", elapsed / done * (all - done))

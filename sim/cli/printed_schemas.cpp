@@ -1,4 +1,4 @@
-// Translates shapes of printed_schemas.yaml into JSON Schema. A shape looks like the JSON that it
+// Converts shapes of printed_schemas.yaml to JSON Schema. A shape looks like the JSON that it
 // describes, with words for types:
 //   {strategy: text, points: [{gpus: count, dollars: number | none}], memory: {"*": any}}
 #include "cli/printed_schemas.hpp"
@@ -15,14 +15,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The file, parsed once.
+// The content of the file, parsed once.
 const Node& shapes() {
   static const Node root = Node::parse_text(printed_schemas_text, "printed_schemas.yaml");
   return root;
 }
 
-// The schema of a word: "text", "count", "flag", "number" or "any", with " | none" if it may be
-// null.
+// The schema of a word: "text", "count", "flag", "number" or "any", followed by " | none" if the
+// value may be null.
 Json word_schema(std::string word) {
   const std::size_t bar = word.find(" | none");
   const bool nullable = bar != std::string::npos;
@@ -38,10 +38,11 @@ Json word_schema(std::string word) {
 
 Json schema_of(const Node& shape);
 
-// The schema of a map: with named keys, or with any keys ("*"). A key with ? may be absent.
+// The schema of a map with named keys, or with arbitrary keys ("*"). A key that ends in ? may be
+// absent.
 Json map_schema(const Node& shape) {
   if (const auto any = shape.find("*")) {
-    // If values of a map with any keys may be null, the map may be null itself.
+    // If the values of a map with arbitrary keys may be null, the map itself may be null.
     const bool nullable = any->scalar().find("none") != std::string::npos;
     Json schema{{"type", nullable ? Json{"object", "null"} : Json("object")},
                 {"additionalProperties", schema_of(*any)}};
@@ -68,7 +69,7 @@ Json schema_of(const Node& shape) {
   return word_schema(shape.scalar());
 }
 
-// Adds a row to the Markdown table for each word of a shape, under its dotted path.
+// Adds a row to the Markdown table for each word of a shape, with its dotted path.
 void add_rows(const Node& shape, const std::string& path, std::string& table) {
   if (shape.kind() == Node::Kind::sequence)
     return add_rows(shape.elements().front(), path + "[]", table);

@@ -1,6 +1,6 @@
-// JSON Schemas of printed answers, from the shapes in printed_schemas.yaml. `lockstep schema`
-// prints them for answers without a describe() declaration; documents of results get their schemas
-// from their declarations (results/schema.cpp).
+// JSON Schemas of printed answers, made from the shapes in printed_schemas.yaml. `lockstep schema`
+// prints them for answers whose fields no describe() function declares. Result documents have such
+// functions (results/schema.cpp).
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace lockstep {
 
-// Content of printed_schemas.yaml, compiled in.
+// Content of printed_schemas.yaml, compiled into the program.
 extern const char* const printed_schemas_text;
 
-// Names of the answers, "check", "fits", ..., in the order of the file.
+// Names of the answers ("check", "fits", ...) in the order of the file.
 const std::vector<std::string>& printed_schema_names();
-// The command that prints the answer: "diagnose --json and import-metrics --json".
+// The command that prints the answer, such as "diagnose --json and import-metrics --json".
 std::string printed_schema_verb(const std::string& name);
 // The answer's JSON Schema (draft-07), and a Markdown table of its fields.
 // REQUIRES: `name` is one of printed_schema_names().

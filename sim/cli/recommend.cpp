@@ -5,8 +5,8 @@
 //
 // The answer is a shortlist with reasons, the Pareto front of time, cost and memory, and the number
 // of candidates left out, by reason (docs/recommend.md). --min-accuracy really trains the best
-// candidates first; --emit writes files that start the training of the best one. Exit code 3 if no
-// candidate meets every limit.
+// candidates and excludes candidates that do not reach it; --emit writes files that start the
+// training of the best candidate. Exit code 3 if no candidate meets every limit.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ namespace lockstep::recommend_verb {
 
 namespace {
 
-// Limits stay texts until they are parsed with their units.
+// Limits remain texts until they are parsed with their units.
 struct Arguments {
   std::string file;
   ConfigSource from;
@@ -36,13 +36,13 @@ struct Arguments {
   std::vector<std::string> settings;     // "PATH=VALUES"
   std::string deadline, budget, memory;  // limits with units; "" = none
   std::string gpus, platforms;           // "" = the scenario's
-  std::string by;                        // of rank_names; "" = follows from the limits
+  std::string by;                        // one of rank_names; "" = the search chooses
   std::string accuracy;                  // "85%"; "" = no limit
   std::size_t trainings = RecommendOptions{}.most_trainings;
   CommonOptions common;
 };
 
-// A limit in base units; 0 = none. Throws ConfigError about the option.
+// Parses a limit to base units; 0 if there is none. Throws ConfigError about the option.
 double parse_most(const char* option, const std::string& text, Dimension dimension) {
   if (text.empty()) return 0;
   try {
@@ -55,7 +55,7 @@ double parse_most(const char* option, const std::string& text, Dimension dimensi
                    "allowed: more than 0");
 }
 
-// A share in (0, 1]. Throws ConfigError about the option.
+// Parses a share above 0 and at most 1. Throws ConfigError about the option.
 double parse_share(const char* option, const std::string& text) {
   double value = 0;
   try {
@@ -68,8 +68,8 @@ double parse_share(const char* option, const std::string& text) {
                    "allowed: more than 0 %, at most 100 %");
 }
 
-// Trains candidates as `run` does the points of a scenario. Candidates that learn the same share
-// one training.
+// Trains candidates like `run` trains the points of a scenario. Candidates that learn the same
+// share one training.
 class Trainings {
  public:
   Trainings(const Scenario& scenario, int workers)
@@ -96,7 +96,7 @@ int emit_best(const Arguments& arguments, const Candidate& best) {
   return emit(read_scenario_node(root, arguments.file), arguments.emit);
 }
 
-// Turns the options into a search, runs it, and prints the answer.
+// Converts the options to a search, runs it, and prints the answer.
 int recommend_for(Arguments& arguments) {
   // The search needs a fixed amount of data, because candidates differ in the batch of a step.
   arguments.from.answers.length_as_data = true;
@@ -109,14 +109,14 @@ int recommend_for(Arguments& arguments) {
   options.settings = arguments.settings;
   options.gpus = arguments.gpus;
   options.platforms = arguments.platforms;
-  // An empty --by lets the search choose by the limits that are given.
+  // If --by is not given, the search chooses it from the limits.
   const auto by = std::find(rank_names.begin(), rank_names.end(), arguments.by);
   if (by != rank_names.end()) options.by = static_cast<RankBy>(by - rank_names.begin());
   options.most_trainings = arguments.trainings;
   std::optional<Trainings> trainings;
   if (!arguments.accuracy.empty()) {
     options.min_accuracy = parse_share("--min-accuracy", arguments.accuracy);
-    // Untrainable scenarios are reported before thousands of candidates are simulated.
+    // A scenario that cannot be trained is reported before thousands of candidates are simulated.
     const Scenario scenario = Variants(arguments.file, arguments.settings).with({});
     if (scenario.convergence) {
       check_can_learn(scenario);

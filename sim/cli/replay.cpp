@@ -3,9 +3,10 @@
 //
 //   lockstep replay traces/ddp-8/chakra.0.et --platform p4d.24xlarge --gpus 16
 //
-// The answer is a line per trace: step, compute, host, communication, bytes, and the communication
-// during which nothing is computed. A node runs when its dependencies have ended; device and host
-// run one node at a time (docs/trace.md).
+// The answer is one line per trace: step, compute, host, communication, bytes, and the part of
+// communication during which the device computes nothing. A node (operation) runs when its
+// dependencies have ended; the device and the host each run one node after the other
+// (docs/trace.md).
 #include "questions/replay.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string platform;  // "" = as recorded; then `gpus` is not given either
+  std::string platform;  // "" = as recorded, and then `gpus` must not be given
   int gpus = 0;          // ranks of each collective
 };
 
@@ -33,7 +34,7 @@ std::string time(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
-// The platform of the collectives. Throws ConfigError if it has too few GPUs.
+// The platform that carries out the collectives. Throws ConfigError if it has too few GPUs.
 Machine machine_of(const Arguments& options) {
   Machine machine = load_machine(options.platform);
   if (options.gpus > max_gpus(machine)) {
@@ -45,8 +46,8 @@ Machine machine_of(const Arguments& options) {
   return machine;
 }
 
-// Tells the user that messages keep their recorded time: only collectives have a price on another
-// platform.
+// Tells the user that messages have their recorded duration, because only collectives can be
+// computed for another platform.
 void tell_messages(const std::string& file, const std::vector<ChakraNode>& nodes) {
   const auto messages = std::count_if(nodes.begin(), nodes.end(), [](const ChakraNode& node) {
     return node.type == ChakraNode::Type::send || node.type == ChakraNode::Type::receive;
@@ -56,7 +57,7 @@ void tell_messages(const std::string& file, const std::vector<ChakraNode>& nodes
                    messages));
 }
 
-// Reads, prices and replays each trace.
+// Reads each trace, changes the durations of its collectives, and replays it.
 int replay_traces(const Arguments& options) {
   std::string text;
   std::optional<Machine> machine;

@@ -3,8 +3,8 @@
 //
 //   lockstep report my.yaml -o report.html
 //
-// Each scenario, and each alternative that it lists, is a chapter; several chapters are first
-// compared in one table. Exit code as for `run`.
+// Each scenario, and each alternative that it lists, is a chapter. If there are several chapters, a
+// table compares them first. The exit code is that of `run`.
 #include "results/report.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,8 @@ struct Arguments {
   CommonOptions common;
 };
 
-// The chapter's title: the scenario's name, and the differences from the file's other alternatives.
+// The chapter's title: the scenario's name, and the values that distinguish it from the file's
+// other alternatives.
 std::string title_of(const Alternative& alternative) {
   std::string chosen;
   for (const auto& [field, value] : alternative.chosen) {
@@ -37,7 +38,7 @@ std::string title_of(const Alternative& alternative) {
 int report(const Arguments& arguments) {
   keep_inputs(arguments.files, "--output", arguments.output);
   const std::vector<Alternative> alternatives = alternatives_of(arguments.files, arguments.common);
-  // The settings stand above the text of the file in the chapter, because they change it.
+  // The settings precede the text of the file in the chapter, because they change it.
   std::string settings;
   for (const std::string& setting : arguments.common.settings)
     settings += "# --set " + setting + "\n";
@@ -51,7 +52,7 @@ int report(const Arguments& arguments) {
                                                            {.workers = arguments.common.workers}));
                          chapters.back().inputs = settings + chapters.back().inputs;
                        });
-  // All alternatives are impossible; their mistakes have been reported.
+  // If no chapter exists, all alternatives are impossible, and their mistakes have been reported.
   if (chapters.empty()) return question.code;
   ReportAlternatives& comparison = question.comparison;
   comparison.sorted_by = sort_key(arguments.sort);

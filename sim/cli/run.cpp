@@ -27,7 +27,7 @@
 
 namespace lockstep {
 
-// The remaining time is measured from the first training on, without the preparation before it.
+// The remaining time is measured from the start of the first training, without the preparation.
 ReplaysOptions training_options(const char* verb, ProgressLine& progress, int workers) {
   return {.workers = workers,
           .verb = verb,
@@ -73,10 +73,10 @@ struct Arguments {
   CommonOptions common;
   std::string sort;         // "" = in the order of the scenario
   TraceOptions trace;       // no path = no trace
-  std::string trace_steps;  // "3" or "1-3"; "" = the default
+  std::string trace_steps;  // "3" or "1-3"; "" = default of TraceOptions
 };
 
-// The first and the last step of "3" or "3-5". Throws ConfigError.
+// Parses the first and the last step from "3" or "3-5". Throws ConfigError if the text is invalid.
 std::pair<int, int> parse_steps(const std::string& text) {
   const auto number = [](const std::string& digits) {
     // At most six digits, so that the conversion cannot overflow.
@@ -93,7 +93,7 @@ std::pair<int, int> parse_steps(const std::string& text) {
                    "for example 1-3; step 0 is the first");
 }
 
-// Prints one record, or the record of all alternatives, in a format.
+// Prints one record, or the record of all alternatives, in the given format.
 template <class Record>
 void print_as(const Record& record, Format format) {
   switch (format) {
@@ -113,7 +113,7 @@ void print_as(const Record& record, Format format) {
 int run_one(const Scenario& scenario, const Arguments& arguments) {
   const CommonOptions& options = arguments.common;
   const bool traces = !arguments.trace.path.empty();
-  // Mistakes in the options of a trace are reported before a long simulation.
+  // Reports mistakes in the options of a trace before a long simulation.
   if (traces) check_trace(scenario, arguments.trace);
   ResultRecord record = record_of(scenario, options);
   sort_predictions(record, sort_key(arguments.sort));
@@ -129,7 +129,7 @@ int run_one(const Scenario& scenario, const Arguments& arguments) {
   return something_fits(record.predictions) ? 0 : 3;
 }
 
-// Predicts several alternatives as one table.
+// Predicts several alternatives and prints one table.
 int run_alternatives(const std::vector<Alternative>& alternatives, const Arguments& arguments) {
   AlternativesQuestion question = ask_alternatives(
       alternatives, arguments.common, [](const Alternative&, const AlternativeResult& answered) {

@@ -1,6 +1,6 @@
-// `lockstep schema NAME` prints the JSON Schema (draft-07) of a file format, with which editors
-// complete and check files, or of a printed JSON answer, for programs that read it. With --fields
-// it prints a Markdown table of the fields, from which docs/ is made.
+// `lockstep schema NAME` prints the JSON Schema (draft-07) of a file format or of a printed JSON
+// answer. Editors use it to complete and check files, programs to read answers. With --fields it
+// prints a Markdown table of the fields, from which a part of docs/ is made.
 //
 //   lockstep schema scenario > scenario.schema.json
 //   lockstep schema result --fields
@@ -27,7 +27,7 @@ std::string file_schema(const char* title) {
   return json_schema<File>(title).dump(2) + "\n";
 }
 
-// A format with a describe() declaration: its name, its schema and its table.
+// A format whose fields a describe() function declares: its name, its schema and its table.
 struct Described {
   const char* name;
   std::string (*schema)();
@@ -58,7 +58,7 @@ Choice declare(CLI::App& app) {
       "schema", "Print the JSON Schema (draft-07) of a file format or of JSON output");
   std::vector<std::string> names;
   for (const Described& entry : described) names.emplace_back(entry.name);
-  // Answers without such a declaration (printed_schemas.hpp), with the verbs that print them.
+  // Answers without such a function (printed_schemas.hpp), and the verbs that print them.
   std::string others;
   for (const std::string& name : printed_schema_names()) {
     names.push_back(name);

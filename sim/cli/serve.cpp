@@ -1,5 +1,5 @@
-// `lockstep serve [SCENARIO]` starts the explorer: a page on this machine whose controls change a
-// scenario, and whose tables and charts follow each change.
+// `lockstep serve [SCENARIO]` starts the explorer: a page on this machine with controls that change
+// a scenario, and with tables and charts that follow each change.
 //
 //   lockstep serve my.yaml --port 0
 //
@@ -15,7 +15,7 @@ namespace lockstep::serve_verb {
 namespace {
 
 struct Arguments {
-  std::string file;  // scenario to begin with; "" = a shipped one
+  std::string file;  // scenario to start with; "" = a shipped one
   int port = 8417;
   CommonOptions common;
 };

@@ -1,5 +1,5 @@
 // `lockstep sweep SCENARIO --set PATH=VALUES...` predicts every combination of settings, and writes
-// a row for each into a file (JSON lines or CSV).
+// a row for each to a file (JSON lines or CSV).
 //
 //   lockstep sweep my.yaml --set gpus=1,2,4..64*2 --set batch.global=64..1024*2 -o sweep.jsonl
 //
@@ -36,7 +36,7 @@ void on_signal(int) {
   stop = true;
 }
 
-// The first Ctrl-C ends the sweep in good order, a second one at once.
+// The first Ctrl-C ends the sweep and stores its rows; a second one ends it immediately.
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -50,16 +50,17 @@ struct Arguments {
   std::vector<std::string> settings;  // "PATH=VALUES"
   std::size_t sample = 0;             // 0 = all points
   std::uint64_t seed = 1;
-  std::string shard;                     // "K/N"; "" = all points
-  std::string time_limit, memory_limit;  // of one point, with units; "" = none
+  std::string shard;  // "K/N"; "" = all points
+  // Limits of one point and of one worker process, with units; "" = none.
+  std::string time_limit, memory_limit;
   bool retry_failed = false;
   std::string output;              // "" = print
-  std::vector<std::string> merge;  // files of shards to merge; empty = sweep
+  std::vector<std::string> merge;  // files of shards to merge; empty = do a sweep
   bool csv = false;
   CommonOptions common;
 };
 
-// Part `k` of `n` parts of the points, from 0.
+// Part number `k` (from 0) of `n` parts of the points.
 struct Shard {
   std::size_t k = 0, n = 1;
 };
@@ -78,7 +79,7 @@ Shard parse_shard(const std::string& text) {
                    "write K/N with K from 0 to N-1, for example 0/4, 1/4, 2/4, 3/4");
 }
 
-// A limit in base units; 0 = none. Throws ConfigError about the option.
+// Parses a limit to base units; 0 if there is none. Throws ConfigError about the option.
 double parse_limit(const char* option, const std::string& text, Dimension dimension) {
   if (text.empty()) return 0;
   try {
@@ -139,7 +140,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   InputFiles files;
   const Grid grid(arguments.file, arguments.settings, files);
   ProgressLine progress("sweeping");
-  // Every rank makes the same plan, so that a row's number means the same point everywhere.
+  // Every rank makes the same plan, so that a row's number means the same point on all ranks.
   const SweepPlan plan = plan_sweep(grid, arguments.file, arguments.sample, arguments.seed,
                                     progress.run_options(arguments.common.workers));
   options.progress = [&](std::size_t done, std::size_t all, std::size_t before) {
@@ -171,7 +172,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   whole = run_sweep(plan, files, *rows, options);
 #endif
   progress.clear();
-  // A signal stopped the sweep; the complete rows are kept in FILE.part.
+  // A signal stopped the sweep; the complete rows remain in FILE.part.
   if (!whole) {
     print_error("stopped after {} of {} points{}\n", rows->size() - rows->missing().size(),
                 rows->size(),
@@ -184,7 +185,7 @@ int sweep_on(const Launch& launch, const Arguments& arguments) {
   return exit_code(counts);
 }
 
-// Merges files of shards, or sweeps.
+// Merges the files of shards, or does a sweep.
 int sweep(const Arguments& arguments) {
   if (!arguments.merge.empty()) {
     merge_rows(arguments.merge, arguments.output, arguments.csv);

@@ -1,12 +1,12 @@
-// `lockstep validate [FILES]` answers: how far are predictions from the measured figures in
-// scenarios (`measured:` rows)? Without files it takes all shipped scenarios.
+// `lockstep validate [FILES]` answers: how far are predictions from the measurements in scenarios
+// (`measured:` rows)? Without files it uses all shipped scenarios.
 //
 //   lockstep validate --summary
 //   lockstep validate my.yaml --max-error 25%
 //
-// The answer has a row for each measured figure, and the errors by group beside two baselines:
-// perfect scaling, and FLOPs at a fixed utilization. --sources tells whether the 90 % intervals
-// hold. Exit code 4 if a row is off by more than --max-error.
+// The answer has a row for each measured value, and the errors by group, compared with two
+// baselines: perfect scaling, and FLOPs at a fixed utilisation. --sources shows whether the 90 %
+// intervals hold. Exit code 4 if the error of a row is larger than --max-error.
 #include "questions/validate.hpp"
 
 #include <fmt/format.h>
@@ -31,13 +31,13 @@ namespace {
 struct Arguments {
   std::vector<std::string> files;
   std::string max_error;      // largest allowed error of a row; "" = no limit
-  bool summary_only = false;  // text and Markdown: without the table of rows
-  bool sources = false;       // the intervals by source alone
+  bool summary_only = false;  // text and Markdown without the table of rows
+  bool sources = false;       // print only the table of intervals by source
   CommonOptions common;
 };
 
-// The files, with the files of folders in the order of their names. Throws ConfigError for a folder
-// without scenarios.
+// The given files, and the files of given folders in the order of their names. Throws ConfigError
+// if a folder has no scenarios.
 std::vector<std::string> files_of(const std::vector<std::string>& given) {
   std::vector<std::string> files;
   for (const std::string& path : given) {
@@ -72,7 +72,7 @@ int validate(const Arguments& arguments) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       progress.update({.done = i, .all = all.size()});
       const Scenario scenario = read_scenario(all[i]);
-      // Shipped scenarios without measurements are skipped silently.
+      // Shipped scenarios without measurements are skipped without a message.
       if (scenario.measured.empty()) {
         if (!files.empty()) print_error("{}: has no measured figures\n", all[i]);
         continue;
@@ -116,7 +116,7 @@ int validate(const Arguments& arguments) {
   }
   if (max_error) {
     for (const auto& row : rows) {
-      // Written so that an error that is no number fails, too.
+      // Written like this so that an error that is NaN also fails.
       if (!(std::abs(error_of(row)) <= *max_error)) {
         print_error("{}/{} {} is off by more than {:.1f} %\n", row.group, row.scenario,
                     point_text(row.strategy, row.gpus), 100 * *max_error);

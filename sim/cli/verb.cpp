@@ -1,5 +1,5 @@
-// Registers verbs, and declares options that several verbs share. Verbs register by static objects
-// in any order; declare_verbs() sorts them, so that --help does not depend on the order of linking.
+// Registers verbs, and declares options that several verbs share. Static objects register verbs in
+// an undefined order; declare_verbs() sorts them, so that --help does not depend on the link order.
 #include "cli/verb.hpp"
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@ struct Registered {
   Verb::Declare declare;
 };
 
-// A function-local static, so that it exists before the first verb registers, in any order of
-// initialization.
+// A function-local static, so that the list exists before the first verb registers, in any order of
+// initialisation.
 std::vector<Registered>& registered() {
   static std::vector<Registered> verbs;
   return verbs;
@@ -57,13 +57,13 @@ std::vector<Choice> declare_verbs(CLI::App& app) {
     Choice choice;
   };
   std::vector<Declared> declared;
-  // CLI11 prints subcommands in the order of their addition. Declare them in an app of their own
+  // CLI11 prints subcommands in the order in which they were added. Declare them in a separate app
   // first, and move them to `app` in sorted order.
   CLI::App unsorted;
   for (const Registered& entry : registered()) {
     Choice choice = entry.declare(unsorted);
     choice.verb->group(title(entry.group));
-    // calibrate and train are parsed a second time by another program, which has no such option.
+    // Another program parses calibrate and train a second time, and it does not have this option.
     if (entry.group != VerbGroup::measurements) {
       choice.verb->add_flag("-q,--quiet", quiet(), "Print errors only: no notes, no progress");
     }

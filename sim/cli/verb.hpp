@@ -1,6 +1,7 @@
-// How a verb of the command line is written: one .cpp with the declaration of its options, its
-// action, and a Verb that registers both, in a namespace of its own (lockstep::export_verb). No
-// list of verbs exists: main.cpp asks declare_verbs() for all that have registered.
+// A verb is a subcommand such as `run`. Each verb is one .cpp file with the declaration of its
+// options, its action, and a Verb object that registers both, in a namespace of its own
+// (lockstep::export_verb). There is no list of verbs: main.cpp calls declare_verbs(), which
+// declares all verbs that have registered.
 //
 //   Choice declare(CLI::App& app) {
 //     const auto file = std::make_shared<std::string>();
@@ -11,8 +12,8 @@
 //   }
 //   const Verb verb{VerbGroup::formats, declare};
 //
-// CLI11 writes into the variables while it parses, so they live in a shared_ptr that the action
-// keeps.
+// CLI11 writes into the variables while it parses, so a shared_ptr owns them, and the action holds
+// a copy of that pointer.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -25,30 +26,31 @@
 
 namespace lockstep {
 
-// The heading of --help under which a verb stands: Questions, Files, Measurements.
+// The heading under which --help lists a verb: Questions, Files, Measurements.
 enum class VerbGroup { questions, formats, measurements };
 
-// A declared verb, and its action. main() calls the action after the command line is parsed; its
-// result is the program's exit code.
+// A declared verb, and its action. main() calls the action after parsing the command line; its
+// result is the exit code of the program.
 struct Choice {
   CLI::App* verb = nullptr;
   std::function<int()> act;
 };
 
-// Registers a verb before main(), by a static object of the verb's .cpp.
+// Registers a verb before main(), as a static object of the verb's .cpp file.
 class Verb {
  public:
   using Declare = Choice (*)(CLI::App& app);
   Verb(VerbGroup group, Declare declare);
 };
 
-// Declares all registered verbs in `app`, sorted by group and name. Must be called once.
+// Declares all registered verbs in `app`, sorted by group and name.
+// REQUIRES: called only once.
 std::vector<Choice> declare_verbs(CLI::App& app);
 
-// The subset of --json, --csv, --markdown, --openmetrics that a verb has; a user may give at most
-// one.
+// The subset of --json, --csv, --markdown and --openmetrics that a verb has. A user may give at
+// most one of these options.
 enum class Formats { json, json_csv, csv_markdown, tables, all };
-// Add options that several verbs share, with the same help everywhere.
+// Functions that add options which several verbs share, with the same help everywhere.
 void add_formats(CLI::App& verb, CommonOptions& options, Formats formats);
 void add_settings(CLI::App& verb, CommonOptions& options);  // --set
 void add_workers(CLI::App& verb, CommonOptions& options);   // -j, --jobs

@@ -1,5 +1,6 @@
-// The settings that a question of the explorer may make. A list of allowed fields, and for names a
-// check against the offered models and platforms, keep a question from reading other files.
+// The settings that a question of the explorer's page may make. A list of allowed fields, and a
+// check of model and platform names against the offered ones, prevent a question from reading other
+// files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-// Settings of the page's controls. A profile and an anchor can only be left out.
+// Settings that the page's controls make. `profile` and `anchor` can only be left out.
 constexpr std::array allowed{"model",
                              "model_parameters",
                              "input",
@@ -37,7 +38,7 @@ constexpr std::array allowed{"model",
                              "profile",
                              "anchor"};
 
-// Throws ConfigError if a value is neither offered by the page nor the scenario's own.
+// Throws ConfigError if a value is neither offered by the page nor used by the scenario itself.
 void check_name(const Setting& setting, const std::vector<std::string>& known,
                 const std::string& own) {
   for (const Node& value : setting.values) {
@@ -48,7 +49,7 @@ void check_name(const Setting& setting, const std::vector<std::string>& known,
   }
 }
 
-// Whether a setting's value leaves the field out.
+// Whether a setting's value is empty, so that the setting leaves the field out.
 bool is_nothing(const Node& value) {
   return value.scalar().empty() && value.elements().empty() && value.entries().empty();
 }

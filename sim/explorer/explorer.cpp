@@ -1,6 +1,6 @@
-// Turns the page's controls into settings, and settings into answers. An answer is the JSON of the
-// report (results/report.hpp) for one scenario, with the values of the page's controls, which
-// follow from the changed scenario and not from the page's own memory.
+// Converts the settings of the page's controls to answers. An answer is the JSON of the report
+// (results/report.hpp) for one scenario, and the values that the page's controls must show. These
+// values come from the changed scenario, not from the page.
 #include "explorer/explorer.hpp"
 
 #include <fmt/format.h>
@@ -38,8 +38,8 @@ Question read_question(const std::string& text) {
           json.at("settings").get<std::vector<std::string>>()};
 }
 
-// A strategy that the page offers beside the scenario's own: an entry of `strategies`, and its
-// explanation.
+// A strategy that the page offers in addition to the scenario's own: an entry of `strategies`, and
+// its explanation.
 struct Preset {
   const char* entry;
   const char* says;
@@ -68,7 +68,7 @@ Json names_of_enum() {
   return names;
 }
 
-// The length of the run and its unit; "" = not stated.
+// The length of the run and its unit; "" if the scenario does not state it.
 Json dataset_of(const DatasetSpec& dataset) {
   const std::array<std::pair<const char*, double>, 4> ways{{{"samples", dataset.samples},
                                                             {"tokens", dataset.tokens},
@@ -106,12 +106,12 @@ Json form_of(const Scenario& scenario, const Node& root, const ResultRecord& rec
             {"strategies", std::move(strategies)}};
   if (record.sequence) form["sequence"] = *record.sequence;
   if (record.image) form["image"] = *record.image;
-  // Fields that must be left out if the page changes the model or the platform.
+  // Fields that the page must leave out if the user changes the model or the platform.
   form["has"] = Json::array();
   for (const char* field : {"model_parameters", "input", "fabric", "profile", "anchor"}) {
     if (root.find(field)) form["has"].push_back(field);
   }
-  // Values that the platform gives where the scenario does not.
+  // Values that the platform gives unless the scenario does.
   const Machine machine = load_machine(scenario.platform);
   form["price"] = scenario.price_per_gpu_hour.value_or(machine.price_per_gpu_hour);
   const FabricSpec fabric = changed(machine.fabric, scenario.fabric);
@@ -134,7 +134,7 @@ std::string in_shell_quotes(const std::string& text) {
   return quoted + "'";
 }
 
-// The command line that prints the same figures.
+// The command line that prints the same answer.
 std::string command_of(const Question& question) {
   std::string command = "lockstep run " + in_shell_quotes(question.file);
   for (const std::string& setting : question.settings) {
@@ -143,7 +143,7 @@ std::string command_of(const Question& question) {
   return command;
 }
 
-// A user's mistakes, for the page.
+// The user's mistakes, as JSON for the page.
 Json errors_of(const ConfigError& error) {
   Json list = Json::array();
   for (const Diagnostic& diagnostic : error.diagnostics()) {
@@ -164,7 +164,7 @@ ExplorerReply fault(int status, const std::string& message) {
 
 Explorer::Explorer(std::string file, int workers) : start_(std::move(file)), workers_(workers) {
   files_ = shipped_scenarios();
-  // A file of the user is offered before the shipped ones.
+  // The user's file is offered before the shipped ones.
   if (start_.empty()) {
     start_ = files_.front();
   } else {
@@ -219,11 +219,10 @@ ExplorerReply Explorer::answer(const std::string& text,
     check_allowed(question.settings, {own("model"), own("platform")});
     const Node root = with_settings(file, question.settings);
     const Scenario scenario = read_scenario_node(root, question.file);
-    // The settings make a scenario tree, as in `run --set`; then the answer is a report of one
-    // chapter.
+    // The settings change the scenario as in `run --set`. The answer is a report with one chapter.
     ReportChapter chapter =
         report_chapter(scenario, run_scenario(scenario, {workers_, progress}), {workers_, {}});
-    // The page shows the file's own text as long as nothing is changed.
+    // The page shows the file's own text unless settings change it.
     if (!question.settings.empty()) chapter.inputs = document_text(root);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     Json reply{{"data", report_json({chapter})},

@@ -1,5 +1,6 @@
 // Answers requests for the page's files, and checks where requests come from. A request that is not
-// refused and posts to /answer is a question. Requests are refused with HTTP's status codes:
+// refused and posts to /answer is a question. Requests are refused with one of these HTTP status
+// codes:
 //   421 another host name   403 another page   404 no such path   405 wrong method   415 no JSON
 #include "explorer/routes.hpp"
 
@@ -40,7 +41,7 @@ bool is_ours(const std::string& host, int port) {
   return host == fmt::format("127.0.0.1:{}", port) || host == fmt::format("localhost:{}", port);
 }
 
-// Whether an Origin header names this server's page. Browsers send it with each POST.
+// Whether an Origin header names this server's page. Browsers send this header with each POST.
 bool comes_from_us(const std::string& origin, int port) {
   constexpr std::string_view scheme = "http://";
   return origin.starts_with(scheme) && is_ours(origin.substr(scheme.size()), port);

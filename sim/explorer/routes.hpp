@@ -1,6 +1,6 @@
-// The reply to each HTTP request: the page and its files, the options of the controls, the progress
+// The reply to each HTTP request for the page's files, the options of the controls, or the progress
 // of a question. server.cpp calls reply_to() before it treats a request as a question. Requests
-// with another host name or from another page are refused, so that no page of the web can ask
+// with another host name or from another page are refused, so that no web page can send questions
 // through the user's browser (DNS rebinding, cross-site requests).
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace lockstep {
 
-// A request as the rules see it.
+// The parts of a request that matter here.
 struct PageRequest {
   std::string method, target;
   std::string host, origin, content_type;  // headers; "" = not sent
-  std::string question;                    // header X-Question: the page's id of the question
+  std::string question;  // header X-Question: the number that the page gives the question
   std::string body;
 };
 
@@ -28,10 +28,10 @@ struct PageReply {
   std::string body;
 };
 
-// Value of a header of every reply: the page may load and ask nothing but this server's own files.
+// Value of a header of every reply. It allows the page to load files only from this server.
 extern const char* const content_security_policy;
 
-// Progress of each running question as JSON, by the page's id of the question.
+// Progress of each running question as JSON, by the page's number of the question.
 using Progress = std::map<std::string, std::string>;
 
 // The scenario's own values of `model` and `platform`, which may be files of the user.
@@ -39,10 +39,11 @@ struct OwnFiles {
   std::string model, platform;
 };
 // Throws ConfigError about the first setting that a question must not make: a field that has no
-// control, or a file that the page did not offer.
+// control, or a model or platform that is not offered.
 void check_allowed(const std::vector<std::string>& settings, const OwnFiles& own);
 
-// Returns nothing if the body is a question that must be simulated. `port` is the server's own.
+// Returns the reply, or nothing if the body is a question that must be simulated. `port` is the
+// server's own port.
 std::optional<PageReply> reply_to(const PageRequest& request, const Explorer& explorer,
                                   const Progress& progress, int port);
 

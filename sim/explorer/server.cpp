@@ -1,6 +1,7 @@
-// serve() of explorer.hpp: HTTP/1.1 by Boost.Beast, one thread with a coroutine per connection.
-// Each question runs in a child process of its own, because a simulation takes long, may crash, and
-// must be stoppable. Child processes are forked from the server and write their answer to a pipe.
+// Implements serve() (explorer.hpp) as an HTTP/1.1 server with Boost.Beast: one thread with a
+// coroutine per connection. Each question runs in a child process of its own, because a simulation
+// may take long or crash, and the user may cancel it. The server forks the child, which writes its
+// answer to a pipe.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -39,11 +40,11 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using tcp = asio::ip::tcp;
 
-constexpr std::uint64_t most_bytes = 64 * 1024;  // largest question
-// Time limit for a request to arrive and for a reply to leave.
+constexpr std::uint64_t most_bytes = 64 * 1024;  // largest size of a question
+// Time limit for a request to arrive, and for a reply to be sent.
 constexpr auto patience = std::chrono::seconds(30);
 
-// The parts of a request that routes.hpp looks at.
+// The parts of a request that routes.hpp needs.
 PageRequest plain(const http::request<http::string_body>& request) {
   const auto header = [&](http::field field) { return std::string(request[field]); };
   return {std::string(request.method_string()),
@@ -55,8 +56,8 @@ PageRequest plain(const http::request<http::string_body>& request) {
           request.body()};
 }
 
-// Headers forbid the browser to keep replies, to guess their type, and to load anything from
-// elsewhere.
+// Adds headers that forbid the browser to store the reply, to guess its type, and to load anything
+// from other servers.
 http::response<http::string_body> with_headers(PageReply reply, unsigned version, bool keep_alive) {
   http::response<http::string_body> response{static_cast<http::status>(reply.status), version};
   if (reply.type.empty()) reply.type = PageReply{}.type;
@@ -71,12 +72,12 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
   return response;
 }
 
-// Runs in a child process: writes a line "progress JSON" now and then, and at the end "STATUS
-// JSON". The child is killed if the server ends.
+// Runs in a child process: writes lines "progress JSON" during the simulation, and at the end a
+// line "STATUS JSON". The child is killed if the server ends.
 [[noreturn]] void answer_in_child(const Explorer& explorer, const std::string& question, int out) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Close all descriptors but the pipe, because a connection that the child held open would not
-  // close when the server closes it.
+  // Close all descriptors except the pipe. Otherwise a connection would remain open in the child
+  // after the server has closed it.
   ::close_range(3, static_cast<unsigned>(out) - 1, 0);
   ::close_range(static_cast<unsigned>(out) + 1, ~0U, 0);
   const auto tell = [out](const std::string& line) {
@@ -87,7 +88,8 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
       done += static_cast<std::size_t>(n);
     }
   };
-  // The parent reads lines, so a newer line replaces the page's progress as soon as it arrives.
+  // The parent reads line by line, so a new line replaces the page's progress as soon as it
+  // arrives.
   const ExplorerReply reply = explorer.answer(question, [&](const RunProgress& now) {
     const nlohmann::json json{
         {"done", now.done}, {"all", now.all}, {"point", now.point}, {"fraction", now.fraction}};
@@ -97,8 +99,8 @@ http::response<http::string_body> with_headers(PageReply reply, unsigned version
   ::_exit(0);
 }
 
-// A question that a child process answers, and the read end of its pipe. The destructor kills the
-// child.
+// A question that a child process answers, and the end of the pipe from which the answer is read.
+// The destructor kills the child.
 class RunningQuestion {
  public:
   RunningQuestion(const asio::any_io_executor& executor, const Explorer& explorer,
@@ -129,23 +131,23 @@ class RunningQuestion {
   pid_t pid_ = -1;
 };
 
-// Waits for the end of the connection and then ends the question, because nobody waits for its
-// answer. A socket that is readable without bytes is closed.
+// Waits for the end of the connection and then kills the child, because no page waits for its
+// answer. If a socket is readable but has no bytes, its connection is closed.
 void end_with_connection(tcp::socket& socket, const std::shared_ptr<RunningQuestion>& question) {
   socket.async_wait(tcp::socket::wait_read, [&socket, question](const beast::error_code& error) {
     if (error || question->ended()) return;  // answered: the socket may be gone
     char byte = 0;
     const ssize_t n = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) {
-      end_with_connection(socket, question);  // this wait was for bytes that have been read already
+      end_with_connection(socket, question);  // the bytes have been read already
     } else if (n <= 0) {
       question->end();
     }
   });
 }
 
-// Starts the child for a question and reads its lines until the answer; keeps its progress
-// meanwhile.
+// Starts the child for a question and reads its lines until the answer. Stores the progress in the
+// meantime.
 asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& request,
                                   const Explorer& explorer, Progress& progress) {
   const auto question =
@@ -159,7 +161,7 @@ asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& reques
         co_await asio::async_read_until(question->lines, asio::dynamic_buffer(text), '\n',
                                         asio::redirect_error(asio::use_awaitable, error));
     if (error) break;
-    // A line is "KIND JSON" and its line end; KIND is "progress" or the HTTP status.
+    // A line is "KIND JSON" with a newline; KIND is "progress" or the HTTP status.
     const std::size_t blank = text.find(' ');
     const std::string kind = text.substr(0, blank);
     std::string json = text.substr(blank + 1, size - blank - 2);
@@ -172,7 +174,7 @@ asio::awaitable<PageReply> answer(tcp::socket& socket, const PageRequest& reques
   }
   progress.erase(request.question);
   question->end();
-  // Ends the wait of end_with_connection().
+  // End the wait of end_with_connection().
   socket.cancel(error);
   co_return reply;
 }
@@ -210,7 +212,7 @@ asio::awaitable<void> converse(beast::tcp_stream stream, const Explorer& explore
   }
 }
 
-// Accepts connections for ever, each with a coroutine of its own.
+// Accepts connections forever; each gets a coroutine of its own.
 asio::awaitable<void> accept_all(tcp::acceptor& acceptor, const Explorer& explorer, int port) {
   Progress progress;
   asio::steady_timer pause(acceptor.get_executor());
@@ -218,7 +220,7 @@ asio::awaitable<void> accept_all(tcp::acceptor& acceptor, const Explorer& explor
     beast::error_code error;
     tcp::socket socket =
         co_await acceptor.async_accept(asio::redirect_error(asio::use_awaitable, error));
-    // Accepting may fail for a while, for example if no descriptor is free: try again later.
+    // Accepting may fail temporarily, for example if no descriptor is free: try again later.
     if (error) {
       pause.expires_after(std::chrono::milliseconds(100));
       co_await pause.async_wait(asio::use_awaitable);
@@ -245,7 +247,7 @@ void serve(const Explorer& explorer, int port, const std::function<void(int)>& r
     throw OutputError(fmt::format("cannot listen on port {}: {}; --port 0 takes a free one", port,
                                   error.code().message()));
   }
-  // Nothing must be cleaned up: children end with their parent.
+  // Nothing must be cleaned up, because children end with their parent.
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { ::_exit(0); });
   ready(acceptor.local_endpoint().port());
   asio::co_spawn(io, accept_all(acceptor, explorer, acceptor.local_endpoint().port()),

@@ -1,6 +1,6 @@
 // Divides the batch of an optimizer step: first among replicas, then into micro-batches. A scenario
-// gives one or two of the fields global (or per_gpu), micro and accumulation; the others follow.
-// Every division must be exact, since a remainder would be a different training.
+// gives some of the fields global, per_gpu, micro and accumulation; the others follow. Every
+// division must be exact, because training with a remainder would be a different training.
 #include "points/batch.hpp"
 
 #include <fmt/format.h>
@@ -20,8 +20,8 @@ std::int64_t exact_quotient(std::int64_t whole, std::int64_t parts, const std::s
   return whole / parts;
 }
 
-// Returns the number of micro-batches as an int. At least 1; throws std::invalid_argument above
-// most_accumulation.
+// Returns the number of micro-batches as an int, at least 1. Throws std::invalid_argument if there
+// are more than most_accumulation.
 int checked_accumulation(std::int64_t micro_batches) {
   if (micro_batches > most_accumulation) {
     throw std::invalid_argument(fmt::format("{} micro-batches per step are too many, at most {}",

@@ -1,5 +1,5 @@
-// Division of one optimizer step's batch among replicas and micro-batches. expand() uses it for
-// every point; the interval of a prediction uses it for the anchor's GPU count.
+// Division of an optimizer step's batch among replicas and micro-batches. expand() (points.hpp)
+// divides the batch of every point; interval.cpp divides the batch of an anchor's GPU count.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// The largest number of micro-batches of one step; split_batch() refuses more. No real training
-// comes near it.
+// The largest number of micro-batches of one step; split_batch() refuses more. Real training uses
+// far fewer.
 inline constexpr std::int64_t most_accumulation = 4096;
 
 //    global = micro * accumulation * replicas

@@ -1,6 +1,6 @@
-// Finds the bottleneck of a step. The largest part besides forward and backward is the limit if it
-// takes a fifth of the step, or more than forward and backward; otherwise compute is. Jobs that do
-// not fit into memory are limited by memory.
+// Finds the bottleneck of a step. The largest part besides forward and backward is the bottleneck
+// if it takes at least a fifth of the step, or more time than forward and backward; otherwise
+// compute is the bottleneck. A job that does not fit into memory is limited by memory.
 #include "points/bottleneck.hpp"
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Line rate of one link of a class, bytes per second one way; 0 if the machine's file does not give
-// it.
+// Line rate of one link of a class, in bytes per second and per direction; 0 if the machine's file
+// does not give the rate.
 double line_rate(const Machine& machine, const std::string& link_class) {
   if (link_class == "NIC") return machine.fabric.nic_bytes_per_second;
   if (link_class == "NVLink") {

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// The reason why the step is not faster.
+// The part of the step, or the memory, that limits the job.
 enum class Limit {
   nothing,        // the step has no work
   memory,         // the job does not fit into memory
@@ -18,8 +18,8 @@ enum class Limit {
   input_copy,     // copies of batches to the device
   communication,  // communication that no compute hides
   host,           // host time to issue work
-  waiting,        // for other ranks, other stages or the server
-  update,         // of the parameters, with copies of gradients
+  waiting,        // waiting for other ranks, other stages or the server
+  update,         // update of the parameters, with copies of gradients
   host_update,    // update on the CPUs (cpu_offload), with copies
 };
 

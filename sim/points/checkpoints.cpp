@@ -1,5 +1,6 @@
-// Prices checkpoints by the machine's links, and training beside them by a simulation of the same
-// job with additional traffic. docs/faults.md has the formulas and their sources.
+// Computes checkpoint costs from the rates of the machine's links. The speed of training beside a
+// checkpoint comes from a simulation of the same job with additional traffic. docs/faults.md has
+// the formulas and their sources.
 #include "points/checkpoints.hpp"
 
 #include <algorithm>
@@ -24,15 +25,14 @@ double state_bytes(const Point& point) {
   return bytes;
 }
 
-// Payload bytes per second of a node's NICs together, one way.
+// Payload bytes per second of all NICs of a node together, in one direction.
 double network_rate(const Machine& machine) {
   return nic_payload_rate(machine) * machine.fabric.nics_per_node;
 }
 
 // Seconds to copy a host's share between its devices and its memory. Every device copies its part
-// over its own link; all devices of a host share the bandwidth of its memory. A state that is
-// updated by CPUs is already in host memory: it is copied within the memory, read once and written
-// once.
+// over its own link; all devices of a host share the bandwidth of its memory. If CPUs update the
+// state, it already lies in host memory: the copy reads it once and writes it once there.
 double copy_seconds(const Point& point, double host_bytes) {
   const Job& job = point.job;
   const double memory_bandwidth = job.machine.host.memory_bandwidth;
@@ -79,8 +79,8 @@ double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);
   // A single node has no other traffic on its NICs.
   if (nodes + strategy.server_hosts() == 1) return 1;
-  // The writes are simulated as a neighbor job that always sends, on all nodes that keep state.
-  // Server hosts are numbered after the workers' nodes.
+  // The writes are simulated as a neighbour, that is, another job that always sends, on all nodes
+  // that hold state. Hosts of servers are numbered after the workers' nodes.
   Neighbour write;
   write.share = std::min(0.99, checkpoints.bytes_per_second / network_rate(job.machine));
   for (int node = 0; node < strategy.state_nodes(job); ++node) write.nodes.push_back(node);
@@ -91,12 +91,12 @@ double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
 
 MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs,
                            const StrategyResult& of_all, double steps_per_second) {
-  // Share of the time in which training keeps the NICs busy.
+  // Share of the time for which training has the NICs busy.
   double busy = 0;
   for (const LinkTraffic& traffic : of_all.traffic) {
     if (traffic.link_class == "NIC") busy = traffic.busy;
   }
-  // Even a network that is always busy leaves a copy this share of the time.
+  // The lowest idle share that a copy can count on, even in a network that is always busy.
   constexpr double least_idle = 0.01;
   const double sending = (peers.copies - 1) * costs.fetch_seconds / std::max(least_idle, 1 - busy);
   MemoryCopies copies;
@@ -112,8 +112,8 @@ MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs
 void add_checkpoint_memory(const Scenario& scenario, const Point& point, MemoryUse& use) {
   if (!scenario.checkpoints) return;
   const Checkpoints& checkpoints = *scenario.checkpoints;
-  // A staged write reads from one copy of the host's own share. With peers a host holds, for each
-  // share in its group, the last complete copy and the one that is being received.
+  // A staged write first copies the host's own share and reads from that copy. With peers, a host
+  // holds two copies of each share of its group: the last complete one and the one being received.
   const double shares = (checkpoints.write == CheckpointWrite::staged ? 1 : 0) +
                         (checkpoints.peers ? 2 * checkpoints.peers->copies : 0);
   if (shares == 0) return;

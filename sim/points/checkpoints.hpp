@@ -1,5 +1,6 @@
-// Costs of a point's checkpoints: bytes, seconds, host memory, and the slowdown of training beside
-// them. Used for scenarios with `faults:`; the long run (faults/long_run.hpp) plays these costs.
+// Costs of a point's checkpoints: bytes, seconds, host memory, and how much slower training is
+// while a checkpoint is written. Used for scenarios with `faults:`; the simulated long run
+// (faults/long_run.hpp) uses these costs.
 #pragma once
 
 #include "faults/long_run.hpp"
@@ -10,34 +11,37 @@
 
 namespace lockstep {
 
-// Bytes and durations of one checkpoint. Hosts write, copy and fetch in parallel, so the seconds
-// are the time of one host for its share.
+// Bytes and durations of one checkpoint. All hosts write, copy and fetch at the same time, so each
+// duration is the time in which one host handles its own share.
 struct CheckpointCosts {
   double bytes = 0;          // of the whole state
   double host_bytes = 0;     // of one host's share of the state
-  double write_seconds = 0;  // between the hosts' memory and storage, each way
-  double copy_seconds = 0;   // between the devices of a host and its memory
-  double fetch_seconds = 0;  // for a share from another host, over an otherwise idle network
+  double write_seconds = 0;  // to write to storage from the hosts' memory, or to read back
+  double copy_seconds = 0;   // to copy between the devices of a host and its memory
+  double fetch_seconds = 0;  // to fetch a share from another host, over an idle network
 };
-// Prices one checkpoint of `point`. Throws ConfigError if the strategy refuses the job.
+// Computes the costs of one checkpoint of `point`. Throws ConfigError if the strategy refuses the
+// job.
 CheckpointCosts checkpoint_costs(const Checkpoints& checkpoints, const Point& point);
 
-// Samples per second of the point's strategy in `job`, relative to the simulation `of_all`.
-// Simulates `job` on the loop. Throws ConfigError if the strategy refuses `job`.
+// Samples per second of the point's strategy in `job`, divided by the samples per second in
+// `of_all`, the result of the point's own job. Simulates `job` with the loop executor
+// (engine/executor.hpp), not with SimGrid. Throws ConfigError if the strategy refuses `job`.
 double share_of_speed(const Point& point, Job job, const StrategyResult& of_all);
 
-// Training speed while the hosts write a checkpoint to storage over the NICs that training uses,
-// too; relative to the speed of `of_all`, at most 1.
+// Training speed, relative to `of_all`, while the hosts write a checkpoint to storage over the same
+// NICs that training uses; at most 1.
 double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
                            const StrategyResult& of_all);
 
-// Plan of the state's copies in the memory of other hosts (`checkpoint.peers`). A copy uses only
-// the time that the NICs are idle beside training, and the next copy starts no earlier than its
-// end. `steps_per_second`: optimizer steps of training.
+// Plan of the copies of the state that hosts hold for each other in memory (`checkpoint.peers`). A
+// copy is sent only while training leaves the NICs idle, and a copy must end before the next one
+// starts. `steps_per_second` counts optimizer steps.
 MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs,
                            const StrategyResult& of_all, double steps_per_second);
 
-// Adds the bytes of checkpoints in the memory of one host to `use`, with the host's capacity.
+// Adds to `use` the bytes that checkpoints occupy in the memory of one host. Sets the host's
+// capacity if there are such bytes.
 void add_checkpoint_memory(const Scenario& scenario, const Point& point, MemoryUse& use);
 
 }  // namespace lockstep

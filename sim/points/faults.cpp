@@ -1,6 +1,6 @@
 // Checks the failures of a scenario, and fills the plan of a point's long run: speeds by number of
-// nodes, failure rates, checkpoint costs. Speeds with fewer nodes come from further simulations of
-// the step; the events of the run are played by faults/long_run.cpp.
+// nodes, failure rates, checkpoint costs. The speeds with fewer nodes come from further simulations
+// of the step; faults/long_run.cpp simulates the events of the run.
 #include "points/faults.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// The rate that belongs to a mean time between failures; 0 = never.
+// The failure rate for a mean time between failures; 0 if there is no such time.
 double per_second(const std::optional<double>& mean_time) {
   return mean_time ? 1 / *mean_time : 0;
 }
@@ -59,7 +59,7 @@ double simulated_share(const Point& point, int nodes, const StrategyResult& of_a
 //     missing nodes   0    1    2    3    4   ...   8
 //     simulated       x    x    x         x         x
 //
-// If the strategy cannot be divided among n nodes, some of the n stand idle: the speed is that of
+// If the strategy cannot be divided among n nodes, some nodes are idle: the speed is that of
 // the largest smaller number that works, and 0 if there is none.
 std::vector<double> elastic_speeds(const Point& point, int least, int unit, double all,
                                    const StrategyResult& of_all) {
@@ -90,12 +90,13 @@ std::vector<double> elastic_speeds(const Point& point, int least, int unit, doub
   return speeds;
 }
 
-// Mean seconds between two failures that stop the job, for the checkpoint period. Rates add up over
-// all units whose failure stops the job. Without rates the scheduled failures are counted.
+// Mean seconds between two failures that stop the job, from which the checkpoint period follows.
+// The rates of all units whose failure stops the job are added. If no rates are given, counts the
+// scheduled failures.
 double seconds_between_stops(const LongRun& plan) {
   const bool loose = plan.independent_workers;
-  // Nodes whose failure stops the job: the nodes with state if workers are independent, none if
-  // replicas come back alone, otherwise all.
+  // Number of nodes whose failure stops the job. If workers are independent: the nodes with state.
+  // If a lost replica comes back while the others continue: none. Otherwise: all.
   const int nodes = loose ? plan.state_nodes : plan.replica_nodes > 0 ? 0 : plan.nodes();
   const double rate =
       nodes * (plan.speeds.node + plan.speeds.link + (loose ? 0 : plan.speeds.workers)) +
@@ -122,8 +123,9 @@ double speed_with_slow_node(const Point& point, double factor, const StrategyRes
   return std::min(1.0, share_of_speed(point, std::move(job), of_all));
 }
 
-// The scheduled failure after which fewer than `needed` of `all` nodes are left and stay so to the
-// end of the list; nothing if enough nodes are left. Failed nodes return only if `repair` is given.
+// The scheduled failure after which fewer than `needed` of `all` nodes are left, if no later entry
+// of the list brings enough nodes back; nothing if enough nodes are left. Failed nodes return only
+// if `repair` is given.
 std::optional<ScheduledFailure> end_of_nodes(const Faults& faults, int all, int needed) {
   std::set<int> lost;
   std::optional<ScheduledFailure> end;
@@ -261,9 +263,9 @@ void check_faults(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
 }
 
-// Fills the plan of the run in three steps: its nodes and how often each unit fails, the
-// speeds with fewer or slower nodes, the checkpoints. Then plays the plan and adds the figures that
-// it does not know.
+// Fills the plan of the run in three steps: nodes and how often each unit fails; speeds with fewer
+// or slower nodes; checkpoints. Then simulates the plan and adds the values that only this function
+// knows, such as the price.
 RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
                                   const StrategyResult& result, const Prediction& prediction) {
   const Faults& faults = *scenario.faults;
@@ -272,14 +274,14 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
   const int state_nodes = point.strategy->state_nodes(job);
   const int servers = point.strategy->server_hosts();
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);
-  // Without failures the run must take exactly the predicted time, with its first step.
+  // Without failures, the run must take exactly the predicted time, including the slower first
+  // step.
   const double all = prediction.steps / prediction.total_seconds;
   const bool elastic = goes_on_with_fewer(faults, *point.strategy);
 
   LongRun plan;
   plan.faults = faults;
-  // A scenario's failures are shared by all entries and GPU counts: drop servers and workers that
-  // this job lacks.
+  // All points share the scenario's failures: drop failures of parts that this job lacks.
   std::erase_if(plan.faults.at, [&](const ScheduledFailure& failure) {
     return (failure.server && *failure.server >= servers) ||
            (failure.worker && *failure.worker >= job.mesh.gpus());
@@ -309,8 +311,8 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
     plan.speed_with_slow_node = speed_with_slow_node(point, faults.degraded->factor, result);
   }
 
-  // Checkpoints: their costs, and the best period (Daly) unless the scenario gives one. A staged
-  // write must have ended before the next one starts.
+  // Checkpoints: their costs, and the best period (Daly's formula) unless the scenario gives one. A
+  // staged write must end before the next one starts.
   const CheckpointCosts costs = checkpoint_costs(checkpoints, point);
   const bool staged = checkpoints.write == CheckpointWrite::staged;
   plan.write_seconds = plan.read_seconds = costs.write_seconds;
@@ -338,7 +340,7 @@ RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
     run.checkpoint_period_seconds = plan.steps_between_checkpoints / all;
   }
   if (prediction.out_of_memory) return run;  // a job that cannot run has no price
-  // Spare nodes are paid for, too; nodes that have left are not.
+  // The user pays for spare nodes but not for nodes that have left.
   const double paid =
       job.mesh.gpus() + faults.spare_nodes * job.machine.gpus_per_node - run.mean_gpus_away;
   run.dollars = run.finish_seconds / 3600 * paid * job.machine.price_per_gpu_hour;

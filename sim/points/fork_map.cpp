@@ -1,5 +1,5 @@
-// Runs a function in child processes, one answer for each index. The pool does the work; this
-// function puts the answers in order and forwards progress.
+// Implements the map on the pool of worker processes. The pool runs the pieces; this function sorts
+// the answers by index and passes on progress.
 #include "points/fork_map.hpp"
 
 #include <numeric>

@@ -8,9 +8,9 @@ namespace lockstep {
 
 namespace {
 
-// Throws ConfigError if the profile was measured on another device than the machine's: layer times
-// of one device say nothing about another. A profile without a device passes, and so does the
-// device "unknown", which importers write if their input does not name one.
+// Throws ConfigError if the profile was measured on a device other than the machine's, because
+// layer times differ between devices. Accepts a profile without a device, and the device "unknown",
+// which importers write if their input names none.
 void check_device(const Profile& profile, const Machine& machine, const std::string& file) {
   const std::string& here = machine.device.name;
   if (profile.device.empty() || profile.device == "unknown" || profile.device == here) return;
@@ -45,8 +45,8 @@ Inputs InputFiles::of(const Scenario& scenario) {
       inputs.profile = profile;
       if (!inputs.machine) return;
       check_device(*profile, *inputs.machine, scenario.profile);
-      // The profile also measured the machine itself (collectives, the allocator), so that the
-      // machine with the profile is an object of its own.
+      // A profile also holds measurements of the machine itself (collectives, the allocator), so
+      // the machine with a profile is a separate object.
       auto& measured = machines_[{scenario.platform, scenario.profile}];
       if (!measured) {
         Machine machine = *inputs.machine;

@@ -1,5 +1,5 @@
-// The files that a scenario names: model, platform, profile, devices. A reader keeps every file
-// that it has read, so that a sweep over thousands of scenarios parses each file once.
+// The files that a scenario names: model, platform, profile, devices. InputFiles parses each file
+// once, even in a sweep over thousands of scenarios.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// The parsed files of one scenario. The objects are shared and never change, so that equal pointers
-// mean equal contents.
+// The parsed files of one scenario. The objects are shared and never change, so equal pointers mean
+// equal contents.
 struct Inputs {
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const Machine> machine;  // the platform, corrected by the profile's measurements
@@ -27,15 +27,15 @@ struct Inputs {
 // A cache of parsed files. Not thread-safe.
 class InputFiles {
  public:
-  // Returns the files of `scenario`. The same names give the same objects in every call. Throws one
-  // ConfigError with the errors of all files; an error without a line of its own is located at the
-  // file's name in the scenario.
+  // Returns the files of `scenario`. A file that is named again gives the same object. Throws one
+  // ConfigError with the errors of all files. An error without a line number is reported at the
+  // line of the scenario that names the file.
   Inputs of(const Scenario& scenario);
 
  private:
   std::map<std::string, std::shared_ptr<const ModelFile>> models_;
   std::map<std::string, std::shared_ptr<const Profile>> profiles_;
-  // By platform and profile; the profile is "" for the machine as its file describes it.
+  // Keyed by platform and profile; without a profile the second name is "".
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const Machine>> machines_;
   std::map<std::string, std::shared_ptr<const Device>> devices_;
 };

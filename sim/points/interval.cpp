@@ -1,5 +1,6 @@
-// Error propagation for a predicted step. The parts are taken as independent and normal on the
-// logarithm, so that they add up as squares and the interval is value * exp(+-1.645 sigma).
+// Error propagation for a predicted step. The parts are assumed to be independent and their
+// logarithms normal, so the squares of the parts add up and the interval is value * exp(+-1.645
+// sigma).
 #include "points/interval.hpp"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace {
 
 constexpr double z90 = 1.6448536269514722;  // two-sided 90 % of a normal distribution
 
-// One sigma of a step whose costs are all measured, or all interpolated. Measured: root mean square
-// of the 24 errors in docs/closed-loop-results.md. Interpolated: the same, and batch_error
+// One sigma of a step whose costs are all measured, or all interpolated. The first is the root mean
+// square of the 24 errors in docs/closed-loop-results.md. The second combines it with batch_error
 // (docs/numbers.md).
 constexpr double measured_error = 0.034;
 constexpr double interpolated_error = 0.044;
@@ -25,24 +26,25 @@ constexpr double interpolated_error = 0.044;
 // Spread of the same training repeated on another machine of the same kind, one sigma (fact 136).
 constexpr double run_spread = 0.05;
 
-// Error of linear interpolation between batch sizes up to a factor of ten apart, against the device
-// models' own steps.
+// Error of linear interpolation between batch sizes that differ by a factor of up to ten, compared
+// with steps of the device models.
 constexpr double batch_error = 0.028;
 
-// Errors of costs with the same provenance are fully correlated, so that they add up linearly
-// within a share; the three provenances are independent of each other.
+// Error of costs that are partly measured, interpolated and modelled (their provenance). Errors of
+// equal provenance are fully correlated, so they add up linearly within a share; the three
+// provenances are independent of each other.
 double cost_error(const ProvenanceShare& share, double modelled_error) {
   return std::hypot(share.measured * measured_error, share.interpolated * interpolated_error,
                     share.modelled * modelled_error);
 }
 
-// Distance of two GPU counts, in doublings.
+// Distance between two GPU counts, in doublings.
 double doublings(int from, int to) {
   return std::abs(std::log2(static_cast<double>(to) / from));
 }
 
-// Whether this very point was measured and the anchor is met: the prediction is then the
-// measurement.
+// Whether this point itself was measured and its prediction meets the anchor. Such a prediction is
+// as good as the measurement.
 bool is_anchored(const Scenario& scenario, const Point& point, double predicted) {
   return std::any_of(scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& row) {
     return entry_of(scenario, row) == point.entry && row.gpus == point.job.mesh.gpus() &&
@@ -50,8 +52,8 @@ bool is_anchored(const Scenario& scenario, const Point& point, double predicted)
   });
 }
 
-// The nearest GPU count with an anchor of this strategy. That anchor's factors scale all costs of
-// the point.
+// The nearest other GPU count with an anchor of this strategy. The factors of that anchor scale all
+// costs of the point.
 std::optional<int> scaled_from(const Scenario& scenario, const Point& point) {
   std::optional<int> nearest;
   const int gpus = point.job.mesh.gpus();
@@ -77,14 +79,14 @@ StepError step_error(const Scenario& scenario, const Point& point, const Strateg
   const auto anchor = scaled_from(scenario, point);
   double work = cost_error(result.provenance, point.relative_error);
   if (anchor) {
-    // An anchor at the same micro-batch determines the work up to the spread of repeated runs.
+    // An anchor with the same micro-batch fixes the work up to the spread of repeated runs.
     const int replica_gpus = job.mesh.gpus() / job.mesh.replicas();
     const int replicas = *anchor / replica_gpus;
     const bool same = split_batch(scenario.batch, replicas).micro == point.micro_batch;
     work = same ? run_spread : std::hypot(run_spread, batch_error);
   }
-  // The exposed part of the step has the network's error, the rest the compute error. Measured
-  // costs contain no error of scaling.
+  // Exposed communication, as far as it is modelled, has the network's error; the rest of the step
+  // has the compute error. Measured costs contain no error of scaling.
   const double modelled = result.provenance.modelled;
   const double exposed = std::min(modelled, result.split.exposed_communication / step);
   const int nodes = nodes_of(job.mesh.gpus(), job.machine);

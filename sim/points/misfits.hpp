@@ -1,5 +1,5 @@
-// Collector of configuration errors. A check adds each error and continues, so one run of the
-// program shows all errors of a scenario, in the order in which they were found.
+// Collector of configuration errors. A check adds each error and continues, so the user sees
+// several errors of a scenario in one run, in the order in which they were found.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ class Misfits {
     if (!list_.empty()) throw ConfigError(list_);
   }
 
-  // Runs `action`, which reads or uses a file that the scenario names at `where` in `field`.
+  // Runs `action`, which reads or uses a file that the scenario names in `field` at `where`.
   // Collects the errors of a ConfigError; other exceptions pass through.
   template <class Action>
   void attempt(const Location& where, const char* field, Action&& action) {
@@ -44,8 +44,8 @@ class Misfits {
  private:
   // Gives an error of `action` a place that helps the user. Two cases:
   static Diagnostic asked_for(const Location& where, const char* field, Diagnostic diagnostic) {
-    // 1. The error has no line of its own, such as a missing file. It is then about the name in the
-    // scenario: it gets that place and field, and the file's name in the message.
+    // 1. The error has no line number, for example if a file is missing. The name in the scenario
+    // is then at fault: the error gets that place and field, and the message gets the file's name.
     if (diagnostic.where.line == 0) {
       const std::string& file = diagnostic.where.file;
       const std::string quoted = in_quotes(file);
@@ -55,8 +55,8 @@ class Misfits {
       diagnostic.where = where;
       diagnostic.field = field;
     } else if (diagnostic.where.file != where.file) {
-      // 2. The error is inside the other file. That file may be correct by itself and only not go
-      // with the scenario, so the hint names the scenario's line.
+      // 2. The error is inside the other file. That file may be correct by itself but unsuitable
+      // for this scenario, so the hint names the scenario's line.
       if (!diagnostic.hint.empty()) diagnostic.hint += "; ";
       diagnostic.hint += fmt::format("asked for in {}:{}", where.file, where.line);
     }

@@ -1,6 +1,6 @@
-// Prices work on other devices and checks which ranks have them. A profile measures one device
-// only; other devices take longer by the ratio of the two roofline models, layer by layer, forward
-// and backward apart.
+// Computes the cost of work on other devices and checks which ranks have them. A profile measures
+// only one device. On another device each layer's forward and backward are scaled separately, by
+// the ratio of the two roofline models.
 #include "points/other_devices.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Ranks with other devices than the platform's (`stragglers.other_devices`): their checks, and the
-// costs of their work. expand() applies them to each job.
+// Ranks whose devices differ from the platform's (`stragglers.other_devices`): checks of the field,
+// and the costs of such a rank's work. expand() applies them to each job.
 #pragma once
 
 #include <vector>
@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-// Adds misfits for nodes and ranks that are named twice, too many kinds of devices, and CPUs among
-// GPUs.
+// Adds misfits for nodes and ranks that are named twice (also a rank and its node), for too many
+// kinds of devices, and for CPUs among GPUs.
 void check_other_devices(const Scenario& scenario, const Inputs& inputs, Misfits& misfits);
 
-// Ranks of the job that have this device, directly or by their node.
+// Ranks of the job that have this device because the scenario names them or their node.
 std::vector<int> ranks_with(const OtherDevice& other, const Job& job);
 
-// Adds to the job's costs the extra time of each piece of work on each other device, and to the job
-// the kind of each rank's device. The smallest memory of all devices becomes the limit of every
-// rank.
+// Adds to each piece of work in the job's costs the extra time on each other device. Sets the
+// device of each rank in the job. The memory limit of every rank becomes the smallest memory of all
+// devices.
 // REQUIRES: job.costs and job.slices are set, job.stragglers is the scenario's.
 void use_other_devices(const Scenario& scenario, const Inputs& inputs, Job& job);
 

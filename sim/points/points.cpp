@@ -1,7 +1,8 @@
 // Expands a scenario into jobs in four steps: check stragglers, fabric and failures against the
 // platform (check_*); edit the machine and its costs (hardware_of); find the mesh and batch of each
-// strategy and GPU count (requests_of); build, price and check the training step of each
-// (point_of). Misfits are collected over the whole scenario, so the user sees them all at once.
+// strategy and GPU count (requests_of); build, check and compute the costs of the training step of
+// each (point_of). Each step collects misfits from the whole scenario, so the user sees several at
+// once.
 #include "points/points.hpp"
 
 #include <fmt/format.h>
@@ -22,10 +23,10 @@ namespace lockstep {
 
 namespace {
 
-// FLOPs of one micro-batch that the model needs on a mean GPU, for MFU. With expert parallelism the
-// step describes the GPU with the fullest experts. In units of the tokens of a mean GPU, this GPU
-// computes `computed` and a mean GPU needs 1 - dropped. The difference is subtracted from the
-// experts' FLOPs.
+// FLOPs that the model needs for one micro-batch on a mean GPU; MFU uses them. With expert
+// parallelism, the step describes the GPU with the fullest experts. In units of a mean GPU's
+// tokens, that GPU computes `computed`, and a mean GPU needs 1 - dropped. The difference is
+// subtracted from the experts' FLOPs.
 double needed_flops(const TrainingStep& step, const ParallelOptions& parallel) {
   double flops = step.forward_flops + step.backward_flops;
   for (const Layer& layer : step.layers) {
@@ -69,8 +70,8 @@ void check_fabric(const Scenario& scenario, const Machine& machine, Misfits& mis
   }
 }
 
-// The platform's machine after the scenario's and the question's changes, and the modelled costs
-// before and after these changes.
+// The platform's machine after the changes that the scenario and the question make, and the
+// modelled costs before and after these changes.
 struct Hardware {
   Machine machine;
   ModelledCosts costs;
@@ -116,7 +117,8 @@ class LinkCheck {
         servers_(hosts_of_servers(scenario)),
         misfits_(misfits) {}
 
-  // Refuses a link class that the machine lacks.
+  // Refuses a link class that the machine lacks, and a trunk, whose rate the scenario gives
+  // directly (`fabric: {trunks: ...}`).
   void link(const Location& where, const char* field, LinkClass link) {
     if (link == LinkClass::trunk) {
       misfits_.add(where, field, "a trunk has the rate that it is given",
@@ -130,8 +132,8 @@ class LinkCheck {
       misfits_.add(where, field, fmt::format("{} has no NVLink", machine_.name), "PCIe, NIC");
     }
   }
-  // Refuses a node that no GPU count of the scenario reaches, and links inside a node (NVLink,
-  // PCIe) of a server's host, which has no GPU.
+  // Refuses a node that exists at no GPU count of the scenario. Also refuses links inside a node
+  // (NVLink, PCIe) if the node is the host of a server, which has no GPU.
   void node(const Location& where, const char* field, LinkClass link, int node) {
     if (node < nodes_) return;
     const std::string gpus = fmt::format("nodes are 0 to {}", nodes_ - 1);
@@ -153,8 +155,9 @@ class LinkCheck {
   Misfits& misfits_;
 };
 
-// Refuses stragglers on nodes, ranks or links that exist at no GPU count of the scenario, and slow
-// or shared links where the network is not simulated (`simulation.network: analytic`).
+// Refuses stragglers on nodes, ranks or links that exist at no GPU count of the scenario. Without a
+// simulated network (`simulation.network: analytic`), also refuses neighbours, and slow links
+// unless all strategies have servers.
 void check_stragglers(const Scenario& scenario, const Machine& machine, Misfits& misfits) {
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
   const int nodes = nodes_of(most, machine);
@@ -206,9 +209,9 @@ struct PointRequest {
   BatchSplit split;
 };
 
-// Returns the mesh of `gpus` GPUs. Adds a misfit and returns nothing where the strategy excludes
-// the parallelism, the GPUs are not whole replicas of tensor x context x stages, or a stage's GPUs
-// are not whole groups of expert parallelism.
+// Returns the mesh of `gpus` GPUs. Adds a misfit and returns nothing if the strategy excludes the
+// parallelism, the GPUs are not whole replicas of tensor x context x stages, or a stage's GPUs are
+// not whole groups of expert parallelism.
 std::optional<Mesh> fitting_mesh(const Scenario& scenario, const StrategyEntry& entry,
                                  const Strategy& strategy, int gpus, Misfits& misfits) {
   const ParallelOptions& parallel = parallel_of(scenario, entry);
@@ -266,8 +269,9 @@ void check_schedule(const Scenario& scenario, const ParallelOptions& parallel, c
   }
 }
 
-// Refuses adapters and frozen parameters (`fine_tuning:`) in combinations that are not modelled: a
-// model cut over GPUs, and strategies other than DDP, ZeRO and FSDP2 without offload.
+// Refuses combinations with adapters and frozen parameters (`fine_tuning:`) that are not modelled:
+// a model that is cut over GPUs, strategies other than DDP, ZeRO and FSDP2 without offload, and
+// frozen parameters in half precision without autocast.
 void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Misfits& misfits) {
   const FineTuning& fine_tuning = scenario.fine_tuning;
   if (!fine_tuning.is_used()) return;
@@ -294,8 +298,9 @@ void check_fine_tuning(const Scenario& scenario, const StrategyEntry& entry, Mis
   }
 }
 
-// Returns the points that can be built. Adds a misfit for every other one; a misfit that would be
-// equal for all entries (too many GPUs, an indivisible batch) is added for the first entry only.
+// Returns the points that can be built, and adds a misfit for every other one. Too many GPUs and an
+// indivisible batch are the same mistake for all entries, so only the first entry adds these
+// misfits.
 std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& machine,
                                       Misfits& misfits) {
   std::vector<PointRequest> list;
@@ -339,8 +344,8 @@ std::vector<PointRequest> requests_of(const Scenario& scenario, const Machine& m
   return list;
 }
 
-// Default sigma of the ranks' fixed speed differences: `usual_spread` on accelerators, none on
-// CPUs.
+// Default sigma of the fixed speed differences between ranks: `usual_spread` on accelerators, none
+// on CPUs.
 std::optional<double> usual_sigma(const Machine& machine) {
   if (machine.device.architecture == Architecture::cpu) return std::nullopt;
   return usual_spread;
@@ -369,9 +374,10 @@ Job job_of(const Scenario& scenario, const Hardware& hardware, const PointReques
   return job;
 }
 
-// Builds and prices the training step of a request, then the job around it. The order matters: the
-// optimizer and the strategy's refusal need the step, token slices need the finished job, and other
-// devices wrap the costs of both. Throws ConfigError if model, step or strategy refuse the options.
+// Builds the training step of a request with its costs, then the job around it. The order matters:
+// the optimizer and the strategy's refusal need the step, token slices need the finished job, and
+// other devices wrap the costs of the step and its slices. Throws ConfigError if model, step or
+// strategy refuse the options.
 Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& hardware,
                Workloads& workloads, const CostScale& scale, const PointRequest& request) {
   const StrategyEntry& entry = scenario.strategies[request.entry];
@@ -400,7 +406,7 @@ Point point_of(const Scenario& scenario, const Inputs& inputs, const Hardware& h
       workloads.get(scenario, inputs, hardware.costs, scale, point.step_options, point.precision);
   point.parameters = workload->parameters;
   point.tokens_per_sample = workload->tokens;
-  // FLOPs of one GPU: stages share the layers.
+  // FLOPs and seconds of one GPU are a share of the model's, because stages divide the layers.
   const double passes = static_cast<double>(request.split.accumulation) / request.mesh.pipeline;
   point.compute_seconds = workload->compute_seconds * passes;
   point.memory_bound_seconds = workload->memory_bound_seconds * passes;

@@ -1,5 +1,5 @@
-// Expansion of a scenario into its points: one simulation job for each strategy entry and GPU
-// count. Every question (`run`, `sweep`, `explain`, `validate`, ...) starts with expand();
+// Expansion of a scenario into its points. A point is one strategy entry on one GPU count, as a
+// simulation job. Every question (`run`, `sweep`, `explain`, `validate`, ...) starts with expand();
 // simulate.hpp then simulates the points.
 //
 //     scenario, files --expand()--> points --simulate_each()--> results
@@ -24,8 +24,8 @@
 
 namespace lockstep {
 
-// One strategy entry on one GPU count, ready to be simulated, with the figures that are known
-// before any simulation.
+// One strategy entry on one GPU count, ready to be simulated, with the values that are known before
+// any simulation.
 struct Point {
   std::size_t entry = 0;  // index into Scenario::strategies
   std::string label;      // of the entry; names the point in tables and messages
@@ -33,8 +33,8 @@ struct Point {
   std::shared_ptr<const Strategy> strategy;
   // The input of strategy->simulate(): step, machine, mesh, costs, stragglers, seed.
   Job job;
-  // The comparison for the cost of stragglers: the same job, whose ranks differ by their usual
-  // spread only. Absent = the scenario names no stragglers.
+  // The same job without the scenario's stragglers: only the usual spread between ranks is left.
+  // The comparison shows the cost of stragglers. Absent if the scenario names no stragglers.
   std::optional<Stragglers> usual;
   // Number of simulations, with the seeds job.seed, job.seed + 1, ... Absent = simulate_each()
   // decides.
@@ -45,34 +45,33 @@ struct Point {
   std::int64_t parameters = 0;            // of the whole model
   std::int64_t tokens_per_sample = 0;     // 0 = the model reads no tokens
   // Device seconds of one GPU's forward and backward in one optimizer step, without interference
-  // and waiting; and the part of these seconds that is bound by memory bandwidth.
+  // and waiting, and the part of these seconds that memory bandwidth limits.
   double compute_seconds = 0;
   double memory_bound_seconds = 0;
   double model_flops = 0;     // per GPU and optimizer step; without recomputation
   double relative_error = 0;  // one sigma of modelled compute costs, relative (interval.hpp)
-  // The inputs that the point was made from, for questions that ask for more than the simulation.
+  // The inputs of the point, for questions that need more than the simulation's result.
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const Profile> profile;  // null = none: all costs are modelled
   std::map<std::string, std::shared_ptr<const Device>> devices;  // as Inputs::devices
-  // Options of the training step. Their precision is the one in which operators compute.
+  // Options of the training step. Their `precision` is the precision of operators.
   StepOptions step_options;
 };
 
-// Returns all points in the order of the file: strategy entries outermost, GPU counts inside. The
-// result depends on the arguments alone; `workloads` only keeps priced steps for later calls.
-// `edit` changes the hardware before costs are computed; measured costs change in proportion to the
-// modelled costs (what_if.hpp).
-// Throws one ConfigError that lists all misfits: a batch that does not divide, more GPUs than the
-// platform has, too many points, an option that the strategy excludes.
+// Returns all points in the order of the file: strategy entries outermost, GPU counts inside.
+// `workloads` is a cache that never changes the result. `edit` changes the hardware before costs
+// are computed; measured costs change in proportion to the modelled costs (what_if.hpp). Throws one
+// ConfigError with all misfits found, for example a batch that does not divide, more GPUs than the
+// platform has, too many points, or an option that the strategy excludes.
 // REQUIRES: `scales` is empty (all costs as modelled) or has one element per strategy entry.
 std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
                           const std::vector<CostScale>& scales = {}, const MachineEdit& edit = {});
-// Reads the scenario's files and expands it. Use it for a single scenario: nothing is kept for
-// later calls. Throws as above, and for files that cannot be read.
+// Reads the scenario's files and expands the scenario. Use it for a single scenario, because it
+// caches nothing for later calls. Throws ConfigError also if a file cannot be read.
 std::vector<Point> expand(const Scenario& scenario, const std::vector<CostScale>& scales = {},
                           const MachineEdit& edit = {});
 
-// The largest number of points of one scenario; expand() refuses more, since each point costs a
+// The largest number of points of one scenario. expand() refuses more, because each point costs a
 // simulation.
 inline constexpr std::size_t most_points = 4096;
 

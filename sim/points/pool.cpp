@@ -1,6 +1,7 @@
-// A pool of forked workers with one socket each: indices go out, framed answers come back. Answers
-// travel in bundles to save system calls; the index that a worker computes at present is therefore
-// kept in memory that parent and child share, so that a crash is blamed on the right piece.
+// A pool of forked workers with one socket each: the parent sends indices, the workers send framed
+// answers. Workers bundle their answers to save system calls. The index that a worker computes at
+// present therefore lies in memory that parent and child share, so that the parent blames a crash
+// on the right piece.
 #include "points/pool.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +24,7 @@ namespace lockstep {
 namespace {
 
 constexpr double tick = 0.1;             // seconds between two checks of silent workers
-constexpr double chunk_seconds = 0.1;    // work sent to a worker at a time
+constexpr double chunk_seconds = 0.1;    // seconds of work that one message to a worker holds
 constexpr std::size_t most_chunk = 512;  // indices that a socket takes without blocking
 
 }  // namespace
@@ -35,10 +36,10 @@ struct Pool::Worker {
   SharedSlot slot;
   std::deque<std::size_t> given{};     // indices sent and not yet answered, in order
   std::string received{};              // bytes of answers that are not complete yet
-  bool last = false;                   // the process does no further piece
+  bool last = false;                   // the process must do no further piece
   std::uint64_t index = 0, beats = 0;  // copy of the slot at the last watch()
-  double silent = 0, busy = 0;         // seconds: without a beat; with the present piece
-  double fed_at = 0;                   // steady time since which piece_seconds_ is measured
+  double silent = 0, busy = 0;  // seconds since the last beat; seconds with the present piece
+  double fed_at = 0;  // steady time from which the next measurement of piece_seconds_ counts
 
   ~Worker() {
     if (pid > 0) {
@@ -83,9 +84,8 @@ std::optional<std::pair<std::size_t, double>> Pool::longest() const {
                    longest->slot->fraction.load()};
 }
 
-// Number of indices to send at a time: a tenth of a second of work, but no more than half of a
-// worker's share of the queue, so that all workers end together. 1 until the first answer gives a
-// time.
+// Number of indices in one message: a tenth of a second of work, but at most half of a worker's
+// share of the queue, so that all workers end together. 1 until the first answer gives a time.
 std::size_t Pool::chunk() const {
   if (piece_seconds_ <= 0) return 1;
   const auto share = waiting_.size() / (2 * static_cast<std::size_t>(options_.workers));
@@ -93,7 +93,7 @@ std::size_t Pool::chunk() const {
   return std::max<std::size_t>(1, std::min(share, static_cast<std::size_t>(fitting)));
 }
 
-// Whether a worker should get more work: if it has none, or less than half a chunk left.
+// Whether a worker should get more work: it has none, or less than half a chunk left.
 bool Pool::hungry(const Worker& worker) const {
   if (worker.last) return false;
   if (worker.given.empty()) return true;
@@ -101,8 +101,8 @@ bool Pool::hungry(const Worker& worker) const {
          piece_seconds_ > 0;
 }
 
-// Starts one worker. The child must close the sockets of the other workers, or their ends would go
-// unnoticed.
+// Starts one worker. The child must close the sockets of the other workers, because otherwise
+// another worker would not notice when the parent closes its end.
 bool Pool::start() {
   auto worker = std::make_unique<Worker>();
   std::vector<int> others;  // sockets that the child must close
@@ -137,8 +137,8 @@ void Pool::feed() {
   }
 }
 
-// Takes the complete answers out of the received bytes, and updates the running mean of the time
-// per piece (weight 0.3 for new answers).
+// Moves the complete answers from the received bytes to `results`, and updates the running mean of
+// the time per piece (new answers have weight 0.3).
 void Pool::read(Worker& worker, std::vector<PoolResult>& results) {
   std::size_t from = 0, answered = 0;
   while (const auto frame = next_frame(worker.received, from)) {
@@ -157,8 +157,8 @@ void Pool::read(Worker& worker, std::vector<PoolResult>& results) {
   worker.silent = worker.busy = 0;
 }
 
-// Removes a worker whose process has ended, or is to be killed for the reason `given_up`. The piece
-// that it computed at the time fails; all other unanswered pieces go back to the head of the queue.
+// Removes a worker whose process has ended, or kills it for the reason `given_up`. The piece that
+// it computed at that time fails; all its other unanswered pieces return to the head of the queue.
 void Pool::end(Worker& worker, std::vector<PoolResult>& results, const std::string& given_up) {
   if (!given_up.empty()) ::kill(worker.pid, SIGKILL);
   const int status = worker.reap();
@@ -176,7 +176,7 @@ void Pool::end(Worker& worker, std::vector<PoolResult>& results, const std::stri
     results.push_back({*culprit, false, reason});
     worker.given.erase(culprit);
   }
-  // Pieces that were not started, and pieces whose answers had not been sent yet.
+  // The rest was not started, or its answers were not sent.
   waiting_.insert(waiting_.begin(), worker.given.begin(), worker.given.end());
   const auto place = std::find_if(workers_.begin(), workers_.end(),
                                   [&](const auto& other) { return other.get() == &worker; });

@@ -1,7 +1,7 @@
-// A pool of worker processes for independent pieces of work. Pieces go out, answers come back as
-// they become ready; processes are reused. A piece that crashes, hangs or needs too much memory is
-// lost alone. SimGrid allows one world per process (a second engine silently continues the first
-// one's clock), so a piece can declare that its process must do no other piece.
+// A pool of worker processes for independent pieces of work. The pool sends pieces to processes,
+// which it reuses, and returns answers as they arrive. If a piece crashes, hangs or needs too much
+// memory, only that piece is lost. SimGrid allows one world per process (a second engine silently
+// continues the first one's clock), so a piece can declare that its process must do no other piece.
 //
 //     parent                         worker processes (fork)
 //     waiting: 7 8 9   --indices-->  [4 5]  [6]
@@ -17,8 +17,8 @@
 
 namespace lockstep {
 
-// A piece of work calls it with its progress, from 0 to 1, as often as it likes. Each call is a
-// sign of life.
+// Function that a piece of work calls with its progress, from 0 to 1, as often as it likes. Each
+// call also shows the pool that the piece is alive.
 using Report = std::function<void(double fraction)>;
 
 // The text that a piece returns.
@@ -34,23 +34,23 @@ using PoolWork = std::function<PoolAnswer(std::size_t index, const Report& repor
 
 // Limits of the pool; 0 = no limit.
 struct PoolOptions {
-  int workers = 1;          // processes at a time
+  int workers = 1;          // processes at the same time
   double most_silence = 0;  // seconds without a report after which a piece is killed
-  double most_seconds = 0;  // that a piece may take
-  double most_bytes = 0;    // that a process may allocate (RLIMIT_DATA)
+  double most_seconds = 0;  // seconds that a piece may take
+  double most_bytes = 0;    // bytes that a process may allocate (RLIMIT_DATA)
 };
 
 struct PoolResult {
   std::size_t index = 0;
   bool ok = false;
-  std::string text;  // the answer; if not ok, the reason: exception text, signal, limit
+  std::string text;  // the answer; if not ok, the reason, for example an exception's text
 };
 
 // Owns its child processes. Use it from one thread.
 class Pool {
  public:
-  // Starts no process yet. `work` runs in children, which are copies of the parent at the time of
-  // their start: at the earliest the first collect(), later when a process is replaced.
+  // Starts no process yet. `work` runs in child processes, which are copies of the parent at the
+  // time of the fork: in the first collect() or, for a replacement, in a later one.
   Pool(const PoolOptions& options, PoolWork work);
   ~Pool();  // kills all running workers
   Pool(const Pool&) = delete;
@@ -60,26 +60,26 @@ class Pool {
   void add(const std::vector<std::size_t>& indices);
   // Pieces in the queue, not yet sent to a worker.
   std::size_t waiting() const { return waiting_.size(); }
-  // Pieces in the queue and at workers.
+  // Pieces in the queue plus pieces that workers have not answered yet.
   std::size_t unanswered() const;
 
   // Sends work to idle workers and returns the results that have arrived. Waits at most `seconds`,
-  // and at most a tenth of a second at a time. Each piece comes back exactly once, in any order.
+  // and never longer than a tenth of a second. Each piece comes back exactly once, in any order.
   // Throws std::runtime_error if no process can be started at all.
   std::vector<PoolResult> collect(double seconds);
 
-  // The piece that runs longest, and its reported progress; nothing if no worker is busy.
+  // The piece that has run longest, and its reported progress; nothing if no worker is busy.
   std::optional<std::pair<std::size_t, double>> longest() const;
 
  private:
   struct Worker;
   // The functions below are explained in pool.cpp.
-  bool start();  // false: no process available at present
+  bool start();  // false: the system has no process left at present
   void feed();
   bool hungry(const Worker& worker) const;
   std::size_t chunk() const;
   static void watch(Worker& worker, double passed);
-  std::string given_up(const Worker& worker) const;  // why; "" = not yet
+  std::string given_up(const Worker& worker) const;  // the reason to kill it; "" = none
   void read(Worker& worker, std::vector<PoolResult>& results);
   void end(Worker& worker, std::vector<PoolResult>& results, const std::string& given_up);
 
@@ -87,8 +87,8 @@ class Pool {
   PoolWork work_;
   std::deque<std::size_t> waiting_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  double piece_seconds_ = 0;  // of a worker per piece, recent average; 0 = unknown
-  double looked_at_;          // steady time of the last collect()
+  double piece_seconds_ = 0;  // recent average time of one piece in a worker; 0 = unknown
+  double looked_at_;          // time of the last collect(), steady clock
 };
 
 }  // namespace lockstep

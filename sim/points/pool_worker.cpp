@@ -1,5 +1,5 @@
-// The child's side of the pool: reads indices, runs the work, writes framed answers in bundles. It
-// must not return to the parent's code: it leaves by _exit(), without destructors.
+// The child's side of the pool: reads indices, runs the work, writes framed answers in bundles. The
+// child must not return to the parent's code, so it exits by _exit(), without destructors.
 #include "points/pool_worker.hpp"
 
 #include <fcntl.h>
@@ -26,19 +26,19 @@ namespace lockstep {
 
 namespace {
 
-// Answers are sent in bundles, after so many seconds or bytes: a write for each answer would cost
-// as much as a quick simulation.
+// A bundle of answers is sent after this many seconds or bytes, because a write for each answer
+// would cost as much as a quick simulation.
 constexpr double between_writes = 0.05;  // seconds
 constexpr std::size_t most_bundled = 32768;
 
 // Head of an answer on the socket; `size` bytes of text follow. Parent and child are the same
-// program, so the struct is sent as it lies in memory.
+// program, so the struct is sent as raw memory.
 struct FrameHead {
   std::uint64_t index, size;
   bool ok, last;
 };
 
-// Writes all bytes; false if the other side is gone.
+// Writes all bytes; returns false if the other side has closed its end.
 bool write_all(int socket, const char* data, std::size_t size) {
   while (size > 0) {
     const ssize_t n = ::send(socket, data, size, MSG_NOSIGNAL);
@@ -64,8 +64,8 @@ struct Done {
   bool ok;
 };
 
-// Runs one piece. After an exception the state of the process is uncertain, so it does no further
-// piece.
+// Runs one piece. After an exception the state of the process is uncertain, so the process does no
+// further piece.
 Done attempt(const PoolWork& work, std::size_t index, const Report& report, double most_bytes) {
   try {
     return {work(index, report), true};
@@ -99,7 +99,7 @@ Done attempt(const PoolWork& work, std::size_t index, const Report& report, doub
   pollfd more{socket, POLLIN, 0};
   std::uint64_t index = 0;
   while (true) {
-    if (!bundle.empty() && ::poll(&more, 1, 0) == 0) flush();  // before it waits for work
+    if (!bundle.empty() && ::poll(&more, 1, 0) == 0) flush();  // send the answers before waiting
     if (!read_index(socket, index)) break;
     slot->index.store(index);
     report(0);
@@ -164,7 +164,7 @@ std::optional<StartedWorker> start_worker(const PoolWork& work, double most_byte
 }
 
 void send_indices(int socket, const std::vector<std::uint64_t>& indices) {
-  // A worker that has just died is noticed when it is read from.
+  // An error needs no report here: the next read notices that the worker has died.
   write_all(socket, reinterpret_cast<const char*>(indices.data()), 8 * indices.size());
 }
 

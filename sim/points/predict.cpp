@@ -1,6 +1,6 @@
 // Computes a prediction from simulated steps: time of the run, throughput, MFU, memory, price,
-// energy, intervals. docs/numbers.md has all formulas. Sums over the run treat the first step, the
-// warm-up and the steady steps apart.
+// energy, intervals. docs/numbers.md has all formulas. The duration of a run is the sum of the
+// first step, the simulated steps with their warm-up, and steady steps.
 #include "points/predict.hpp"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace lockstep {
 
 namespace {
 
-// Extra time and dollars per run, compared with the simulation without stragglers. Dollars are
-// proportional to time.
+// Extra time per step and per run, and extra dollars per run, compared with the simulation without
+// stragglers. Dollars are proportional to time.
 StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) {
   StragglerCost cost;
   cost.step_without = *result.step_without_stragglers;
@@ -32,15 +32,15 @@ StragglerCost straggler_cost(const Prediction& p, const StrategyResult& result) 
   return cost;
 }
 
-// Seconds of `steps` steps after the first. The simulated steps count once with their mean. All
-// further steps take the mean after the warm-up.
+// Seconds of `steps` steps after the first. The simulated steps take their mean. Further steps take
+// the mean after the warm-up, or the same mean if there was no warm-up.
 double seconds_of(double steps, const StrategyResult& result) {
   const double average = mean(result.step_seconds), simulated = result.simulated_steps - 1;
   if (!result.later_step_seconds || steps <= simulated) return steps * average;
   return simulated * average + (steps - simulated) * *result.later_step_seconds;
 }
 
-// The inverse of seconds_of(): steps that fit into `seconds`; at least 1.
+// The inverse of seconds_of(): the number of steps that take `seconds`, rounded, at least 1.
 double steps_in(double seconds, const StrategyResult& result) {
   const double average = mean(result.step_seconds), simulated = result.simulated_steps - 1;
   const double left = seconds - simulated * average;
@@ -49,8 +49,8 @@ double steps_in(double seconds, const StrategyResult& result) {
       1.0, std::round(goes_on ? simulated + left / *result.later_step_seconds : seconds / average));
 }
 
-// Energy of the run between two bounds. Upper bound: all boards at full power over the whole run,
-// with the data center's overhead. Lower bound: power only while a GPU is busy.
+// Energy of the run as two bounds. Upper bound: all boards at full power for the whole run, times
+// the data centre's overhead. Lower bound: full power only while a GPU is busy.
 Energy energy_of(const Prediction& p, double board_power, const EnergySpec& energy_spec) {
   const double most = energy_spec.overhead * board_power / 1000 * p.gpus * p.total_seconds / 3600;
   Energy energy{{most * p.gpu_utilisation, most}, {}};
@@ -72,7 +72,7 @@ std::optional<OverSeeds> over_seeds(const StrategyResult& result) {
   return over_seeds_result;
 }
 
-// Peak flop/s of a mean GPU in this math mode: some ranks may have other devices than the
+// Peak flop/s of a mean GPU in this math mode, because some ranks may have other devices than the
 // platform's.
 double peak_per_gpu(const Point& point, MathMode mode) {
   const Job& job = point.job;
@@ -129,7 +129,7 @@ Prediction summarise_point(const Scenario& scenario, const Point& point,
   p.staleness = result.staleness;
   p.worker_steps = result.worker_steps;
   p.over_seeds = over_seeds(result);
-  // A job that does not fit cannot run, and has no price.
+  // A job that does not fit cannot run and therefore has no price.
   if (!p.out_of_memory) {
     p.dollars = p.total_seconds / 3600 * job.mesh.gpus() * job.machine.price_per_gpu_hour;
   }

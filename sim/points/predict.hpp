@@ -1,5 +1,5 @@
-// Predictions: the figures that a user reads, computed from simulated steps. docs/numbers.md has
-// the formula of each figure.
+// Predictions: the values that a user reads, computed from simulated steps. docs/numbers.md has the
+// formula of each value.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-// Returns the prediction of one point. `scenario` adds dataset, price, energy and failures. The
-// scaling efficiency stays 1: it compares points. Throws std::runtime_error if the figures
-// contradict each other (broken_invariant()).
+// Returns the prediction of one point. `scenario` adds dataset, price, energy and failures.
+// `scaling_efficiency` stays 1, because it compares several points. Throws std::runtime_error if
+// the values contradict each other (broken_invariant()).
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result);
 

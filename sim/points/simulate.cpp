@@ -1,6 +1,6 @@
-// Simulates points on worker processes: the point itself, the same job without its stragglers, and
-// repetitions with other seeds. All runs of one point share a process; the results of the seeds are
-// averaged there.
+// Simulates points in worker processes: the point itself, the same job without its stragglers, and
+// the job with other seeds. One process does all runs of a point and averages the results of its
+// seeds.
 #include "points/simulate.hpp"
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace lockstep {
 
 namespace {
 
-// Seconds without a report after which a simulation counts as stuck. The longest known steps, of
-// parameter servers with some hundred thousand workers, take a minute.
+// Seconds without a report after which a simulation counts as stuck. The longest known steps belong
+// to parameter servers with some hundred thousand workers and take a minute.
 constexpr double most_silence = 600;
 
-// Adds a strategy's errors to `refusals`. A strategy knows neither files nor other points, so that
-// the entry's place and the point's name are added here.
+// Adds a strategy's errors to `refusals`. A strategy does not know files and other points, so this
+// function adds the entry's place and the point's name.
 void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
                  Diagnostics& refusals) {
   for (Diagnostic diagnostic : refused) {
@@ -33,9 +33,9 @@ void add_refusal(const Point& point, const std::vector<Diagnostic>& refused,
   }
 }
 
-// Simulates `job` and separates the warm-up from its steps. A long run costs the mean of its steady
-// steps. Slow spells (slow periods, pauses of the loader, bursts of neighbours) come back and so
-// belong to the mean; a job with such spells has no warm-up.
+// Simulates `job` and separates the warm-up from its steady steps. Most steps of a long run are
+// steady, so their mean counts for it. Slow spells (slow periods, pauses of the loader, bursts of
+// neighbours) recur and so belong to the mean; a job with such spells has no warm-up.
 StrategyResult simulated(const Point& point, const Job& job) {
   StrategyResult result = point.strategy->simulate(job);
   const Stragglers& stragglers = job.stragglers;
@@ -50,7 +50,7 @@ StrategyResult simulated(const Point& point, const Job& job) {
   return result;
 }
 
-// Mean step of the job whose ranks differ by their usual spread only.
+// Mean step of the job if its ranks differ only by their usual spread.
 double step_without_stragglers(const Point& point) {
   Job job = point.job;
   job.stragglers = *point.usual;
@@ -60,9 +60,9 @@ double step_without_stragglers(const Point& point) {
   return mean(point.strategy->simulate(job).step_seconds);
 }
 
-// Number of simulations of the point: as many as the scenario asks for. Otherwise 1, except for
-// asynchronous workers with random steps: a single run of theirs varies much, so that four are
-// simulated if that is quick.
+// Number of simulations of the point. The scenario can set it; otherwise it is 1. Asynchronous
+// workers with random steps get four simulations if they are quick, because a single run varies
+// much.
 std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   constexpr std::int64_t usual = 4, most_worker_steps = 3000;
   const bool drawn = random(point.job.stragglers) || has_bursts(point.job.stragglers);
@@ -71,9 +71,9 @@ std::int64_t seeds_of(const Point& point, const StrategyResult& result) {
   return point.seeds.value_or(result.worker_steps && drawn && few ? usual : 1);
 }
 
-// Replaces the times in `ranks` by the mean over seeds, provided that each seed's list has the same
-// ranks. The lists differ if ranks share lanes and the draws decide which ranks are equal; the
-// times of the first seed then stay.
+// Replaces the times in `ranks` by the mean over seeds, if the list of every seed has the same
+// ranks. The lists can differ because ranks share lanes (engine/ranks.hpp) and the random draws
+// decide which ranks are equal; the times of the first seed then stay.
 void mean_ranks(const std::vector<StrategyResult>& seeds, std::vector<RankTimes>& ranks) {
   for (const StrategyResult& simulation_of_seed : seeds) {
     const auto same = [](const RankTimes& a, const RankTimes& b) {
@@ -94,8 +94,8 @@ void mean_ranks(const std::vector<StrategyResult>& seeds, std::vector<RankTimes>
   }
 }
 
-// Merges the results of all seeds into `result`: steps are concatenated, other figures averaged,
-// staleness histograms added. All seeds simulate the same number of steps.
+// Merges the results of all seeds into `result`: concatenates steps, adds staleness histograms,
+// averages other values. All seeds simulate the same number of steps.
 void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
   const double share = 1 / static_cast<double>(seeds.size());
   result.step_seconds.clear();
@@ -128,9 +128,9 @@ void add_up(const std::vector<StrategyResult>& seeds, StrategyResult& result) {
 }
 
 // Simulates the point with `seeds` - 1 other seeds and merges them into `result`. All seeds run on
-// the loop, since SimGrid's times differ from the loop's by rounding. If the second seed gives
-// exactly the times of the first, nothing is random: a note says so, and no further seed is
-// simulated.
+// the loop executor (engine/executor.hpp), because SimGrid's times differ from its times by
+// rounding. If the second seed gives exactly the times of the first, nothing is random: adds a note
+// that says so, and simulates no further seed.
 void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult& result) {
   Job job = point.job;
   job.simulation.schedule_file.clear();
@@ -157,7 +157,7 @@ void simulate_other_seeds(const Point& point, std::int64_t seeds, StrategyResult
   result.staleness_of_seed = std::move(staleness);
 }
 
-// Adds the memory of each stage, and of the stage that needs most.
+// Sets the memory of each stage, and the memory of the stage that needs most.
 void add_memory(const Point& point, const Job& job, StrategyResult& result) {
   const std::vector<MemoryUse> stages = point.strategy->stage_memory(job);
   for (std::size_t i = 0; i < result.stages.size(); ++i) result.stages[i].memory = stages.at(i);
@@ -167,8 +167,8 @@ void add_memory(const Point& point, const Job& job, StrategyResult& result) {
 // Additional simulations of a point: none, or other seeds and the run without stragglers.
 enum class RunsBeside { nothing, other_runs };
 
-// Runs one piece of work per point in child processes and reads the answers. Refusals of all points
-// are collected and thrown together.
+// Runs one piece of work per point in child processes and reads the answers. Collects the refusals
+// of all points and throws them together.
 std::vector<Outcome> outcomes_of(const std::vector<Point>& points, const RunOptions& options,
                                  RunsBeside beside) {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

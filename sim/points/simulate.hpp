@@ -1,4 +1,4 @@
-// Simulation of points in child processes: a result or the reason of a failure for each point. A
+// Simulation of points in child processes, with a result or a reason of failure for each point. A
 // point that crashes or hangs does not affect the others.
 #pragma once
 
@@ -13,22 +13,22 @@
 
 namespace lockstep {
 
-// Progress of a call, for a progress line.
+// Progress of a call of simulate() or simulate_each(), for a progress line.
 struct RunProgress {
   std::size_t done = 0, all = 0;  // points
-  // The point that runs longest, and the simulated share of its steps, 0 to 1.
+  // The point that has run longest, and the share of its steps that is simulated, 0 to 1.
   std::string point{};
   double fraction = 0;
 };
 
 struct RunOptions {
-  int workers = 0;  // child processes at a time; 0 = one per core
+  int workers = 0;  // child processes at the same time; 0 = one per core
   // Called in the calling thread, several times a second.
   std::function<void(const RunProgress&)> progress{};
 };
 
-// The answer of one point: the strategy's result, or the reason of a failure that is no error of
-// the input (a crash, a lack of memory, no sign of life).
+// The answer of one point: the strategy's result, or the reason of a failure that the user's input
+// did not cause (a crash, a lack of memory, no sign of life).
 struct Outcome {
   StrategyResult result;
   std::optional<std::string> failure;
@@ -40,13 +40,13 @@ struct Outcome {
 std::vector<Outcome> simulate_each(const std::vector<Point>& points,
                                    const RunOptions& options = {});
 
-// Simulates every point once, without the repetitions of simulate_each(). Throws std::runtime_error
-// if a simulation failed; use it if all results are needed. Throws ConfigError as above.
+// Simulates every point once, without the repetitions of simulate_each(). Throws ConfigError like
+// simulate_each(), and std::runtime_error if any simulation failed.
 std::vector<StrategyResult> simulate(const std::vector<Point>& points,
                                      const RunOptions& options = {});
 
-// Returns the memory that the simulations would report, without simulating. Throws ConfigError as
-// above.
+// Returns the memory that simulations would report, without simulating. Throws ConfigError like
+// simulate_each().
 std::vector<MemoryUse> memory_of(const std::vector<Point>& points);
 
 // Texts in which child processes return their results.

@@ -1,6 +1,6 @@
-// Builds the training step of a scenario (declared in workloads.hpp). If the model refuses, the
-// step is built again with single options left out, to find the option at fault and to report its
-// line in the scenario.
+// Builds the training step of a scenario (declared in workloads.hpp). If the model refuses, builds
+// the step again without single options, to find the option at fault and to report its line in the
+// scenario.
 #include <fmt/format.h>
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// The first error of building a step with these options; nothing if it can be built.
+// The first error that building a step with these options gives; nothing if the step can be built.
 std::optional<Diagnostic> refusal(const ModelFile& model, const StepOptions& options) {
   try {
     build_step(model, options);
@@ -30,9 +30,9 @@ Diagnostic told_at(const Location& where, std::string field, Diagnostic refused)
   return {where, std::move(field), located ? to_string(refused) : refused.message, hint};
 }
 
-// Errors of the scenario's `model_parameters`: one for each parameter that is refused alone, or a
-// single error if each alone is accepted. Empty if the parameters are not at fault, that is, if the
-// model cannot be built without them either.
+// Errors of the scenario's `model_parameters`: one for each parameter that is refused by itself, or
+// a single error if only the combination is refused. Empty if the parameters are not at fault, that
+// is, if the model cannot be built without them either.
 std::vector<Diagnostic> refused_parameters(const Scenario& scenario, const ModelFile& model,
                                            const StepOptions& options) {
   std::vector<Diagnostic> list;
@@ -150,7 +150,7 @@ TrainingStep scenario_step(const Scenario& scenario, const ModelFile& model,
   try {
     step = build_step(model, options);
   } catch (const ConfigError&) {
-    // The first of the two sources of options that is at fault is reported; otherwise the model's
+    // Reports the first of the two groups of options that is at fault; otherwise throws the model's
     // own error.
     for (const auto& blame : {refused_parameters, refused_input}) {
       Diagnostics in_order;

@@ -1,6 +1,6 @@
-// Cuts sequences into equal slices, or into slices of the lengths that TeraPipe's dynamic program
-// finds (`slices: 0`). The program itself is slice_lengths() in parallel/schedule.hpp; this file
-// gives it the time of a stage.
+// Cuts sequences into equal slices, or into slices whose lengths TeraPipe's dynamic program finds
+// (`slices: 0`). The dynamic program is slice_lengths() in parallel/schedule.hpp; this file
+// computes the stage times for it.
 #include "points/token_slices.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// The number of different lengths that the dynamic program tries, at most.
+// The largest number of different lengths that the dynamic program tries.
 constexpr std::int64_t most_units = 32;
 
 void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
@@ -37,8 +37,8 @@ void check_slices(const TrainingStep& step, const ParallelOptions& parallel) {
   }
 }
 
-// Device seconds of adding a slice's gradients to the sum of earlier slices: two reads and one
-// write. 0 with main gradients: backward always adds to them.
+// Device seconds to add a slice's gradients to the sum of earlier slices: two reads and one write.
+// 0 with main gradients (has_main_gradients()), because backward always adds to main gradients.
 double sum_seconds(const PricedStep& slice, const Layer& layer) {
   const Precision precision = slice.step->precision;
   if (has_main_gradients(precision)) return 0;
@@ -49,8 +49,8 @@ double sum_seconds(const PricedStep& slice, const Layer& layer) {
   return slice.costs->stream(bytes, 1).busy;
 }
 
-// Seconds of a mean stage for forward and backward of one slice. The slower of device and host
-// counts; two messages to a neighboring stage are added.
+// Seconds that a mean stage needs for forward and backward of one slice. The slower of device and
+// host counts; two messages to a neighbouring stage are added.
 double stage_seconds(const Job& job, const PricedStep& slice) {
   const TrainingStep& step = *slice.step;
   double device = 0;
@@ -72,8 +72,8 @@ double stage_seconds(const Job& job, const PricedStep& slice) {
   return std::max(device, host) / job.mesh.pipeline + 2 * message.seconds();
 }
 
-// Tokens of the shortest slice: the sequence has at most most_units units, each divisible among the
-// tensor ranks if they share sequences.
+// Tokens of the shortest slice. Slices are multiples of this length. A sequence has at most
+// most_units times this length, and the tensor ranks can divide it if they share sequences.
 std::int64_t unit_of(const TensorOptions& tensor, std::int64_t tokens) {
   const std::int64_t shared = tensor.sequence ? tensor.size : 1;
   std::int64_t units = std::min(most_units, tokens);
@@ -82,7 +82,7 @@ std::int64_t unit_of(const TensorOptions& tensor, std::int64_t tokens) {
 }
 
 // Lengths in tokens of the best slices. The time of a slice is a linear function of the tokens
-// before it, as in the paper's model (section 3.3), so two prices per length are enough.
+// before it, as in the paper's model (section 3.3), so two computed costs per length are enough.
 std::vector<std::int64_t> best_lengths(const Job& job, std::int64_t tokens,
                                        const PriceSlice& price) {
   const std::int64_t unit = unit_of(job.parallel.tensor, tokens);

@@ -11,12 +11,12 @@
 
 namespace lockstep {
 
-// Builds and prices the step of a slice: `tokens` tokens of each sequence, after `before` earlier
-// ones.
+// Builds the step of a slice with its costs. The slice has `tokens` tokens of each sequence, after
+// `before` earlier tokens.
 using PriceSlice = std::function<PricedStep(std::int64_t tokens, std::int64_t before)>;
 
-// Returns the slices of the job's step in the order of tokens, as `parallel.pipeline.slices` asks
-// for them; empty if sequences stay whole. Throws ConfigError at that field if the model reads no
+// Returns the slices of the job's step in the order of their tokens, as `parallel.pipeline.slices`
+// demands; empty if sequences stay whole. Throws ConfigError at that field if the model reads no
 // tokens, has attention to later tokens, or has a sequence that the slices do not divide.
 std::vector<PricedStep> token_slices(const Job& job, const PriceSlice& price);
 

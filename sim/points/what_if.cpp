@@ -1,5 +1,5 @@
-// Scales costs and measured curves by the ratio of the model after and before a change. A ratio
-// without a positive denominator is 1: the measured value stays.
+// Scales costs and measured curves by the ratio of the modelled costs after and before a change. If
+// the cost before is not positive, the ratio is 1, so that the measured value stays.
 #include "points/what_if.hpp"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ double ratio(double after, double before) {
   return before > 0 ? after / before : 1;
 }
 
-// Transfer time in seconds of `loads`, limited by the slowest link, using the link capacities of
-// `there`. A link class that `there` lacks keeps its own capacity.
+// Transfer time in seconds of `loads`, limited by the slowest link, with the link capacities of
+// `there`. A link class that `there` lacks has the capacity in `loads`.
 double tightest(const std::vector<LinkLoad>& loads, const std::vector<LinkLoad>& there) {
   double seconds = 0;
   for (const LinkLoad& load : loads) {
@@ -30,8 +30,8 @@ double tightest(const std::vector<LinkLoad>& loads, const std::vector<LinkLoad>&
   return seconds;
 }
 
-// Factor on a collective that was measured to take `seconds`. On CPUs the whole time changes with
-// the modelled time. Between GPUs latency and transfer change separately.
+// Factor for a collective that was measured to take `seconds`. On CPUs the whole time changes with
+// the modelled time. Between GPUs, latency and transfer change separately.
 double change_of(const CollectiveCost& before, const CollectiveCost& after, double seconds,
                  bool on_cpu) {
   if (seconds <= 0) return 1;

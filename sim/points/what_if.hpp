@@ -1,7 +1,7 @@
-// Measured costs under a change of the hardware. A profile's times and measured collective curves
-// do not depend on the machine's file; they are scaled by the ratio of the modelled costs after and
-// before the change. Questions about better hardware (advice, `explain`) and a scenario's `fabric:`
-// change it.
+// Measured costs after a change of the hardware. The machine's file does not determine a profile's
+// times and measured collective curves, so they are multiplied by the ratio of the modelled costs
+// after and before the change. Questions about better hardware (advice, `explain`) and a scenario's
+// `fabric:` make such changes.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ std::shared_ptr<const ComputeCosts> changed_costs(std::shared_ptr<const ComputeC
                                                   std::shared_ptr<const ComputeCosts> after);
 
 // Scales the measured curves of `after`, which must still be equal to the curves of `before`, by
-// the ratio of the modelled collectives. Between GPUs the latency changes with the modelled
-// latency, the rest of the time with the slowest link.
+// the ratio of the modelled collectives. Between GPUs, the latency changes with the modelled
+// latency, and the rest of the time changes with the slowest link.
 void change_curves(const Machine& before, Machine& after);
 
 }  // namespace lockstep

@@ -11,15 +11,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON on one line. Bytes that are not UTF-8 in names of the user are replaced instead of refused.
+// JSON on one line. Bytes in the user's names that are not UTF-8 are replaced, because nlohmann
+// would throw.
 std::string compact(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-// The fields of a result, for writing and reading. No description is given, since no person reads
-// them.
+// The fields of a result, for writing and reading. They have no descriptions, because no person
+// reads them.
 template <class Visitor, Either<StrategyResult> Result>
 void describe(Visitor& v, Result& r) {
   v.field("steps", r.step_seconds);

@@ -1,7 +1,7 @@
-// Builds, prices and caches the training steps that points share. Costs come in layers: the
-// roofline model of the machine, above it a profile's measured layers, changes of a question about
-// other hardware, an anchor's factors, and finally a table with the answers for all layers of one
-// step.
+// Builds and caches the training steps that points share, with their costs. Costs come in layers:
+// the roofline model of the machine; above it a profile's measured layers, the changes of a
+// question about other hardware, and an anchor's factors; finally a table with the answers for all
+// layers of one step.
 #include "points/workloads.hpp"
 
 #include "core/describe.hpp"
@@ -13,8 +13,8 @@ namespace lockstep {
 
 namespace {
 
-// Limit of the cache: a step of a hundred layers takes some 100 kB, and a sweep may build
-// thousands.
+// Largest number of workloads in the cache: a step of a hundred layers takes some 100 kB, and a
+// sweep may build thousands.
 constexpr std::size_t most_kept = 256;
 
 // Returns the costs of a step. `neighbours`: the same step at the nearest measured batch sizes,
@@ -41,7 +41,7 @@ std::shared_ptr<const ComputeCosts> make_costs(const ModelledCosts& modelled,
   return costs;
 }
 
-// Costs that compute each layer of one step in advance: the simulation asks for a layer once in
+// Costs that compute each layer of one step in advance, because the simulation needs every layer in
 // every micro-batch. If the step is captured in CUDA graphs, the answers describe the recorded
 // graph.
 class KnownLayers final : public ComputeCosts {
@@ -85,13 +85,14 @@ class KnownLayers final : public ComputeCosts {
   std::vector<LayerCost> layers_;
 };
 
-// A text for Key that is equal exactly for equal options; "" = data parallelism only.
+// A text for Key: two options have equal texts exactly if they are equal; "" = data parallelism
+// only.
 std::string text_of(const ParallelOptions& parallel) {
   if (replica_gpus(parallel) == 1 && parallel.expert.size == 1) return "";
   return emit_yaml(parallel);
 }
 
-// As above; "" = all parameters are trained.
+// A text for Key with the same property; "" = all parameters are trained.
 std::string text_of(FineTuning fine_tuning) {
   return fine_tuning.is_used() ? emit_yaml(fine_tuning) : "";
 }
@@ -107,8 +108,8 @@ std::shared_ptr<const std::vector<ModelPart>> parts_of(const TrainingStep& step,
       cut(step, first_layers, pipeline.keep_outputs, parallel.where));
 }
 
-// Fills in parameters and tokens of the whole model. A rank's step shows only its share if the
-// model is spread over ranks, so that the step of an unspread model is built for its counts.
+// Sets parameters and tokens of the whole model. If the model is divided among ranks, a rank's step
+// shows only its share, so the step of the undivided model is built to count them.
 void add_whole_model(const ModelFile& model, StepOptions options, Workload& workload) {
   const auto add = [&](const TrainingStep& step) {
     workload.parameters = step.parameter_count;
@@ -121,7 +122,7 @@ void add_whole_model(const ModelFile& model, StepOptions options, Workload& work
   add(build_step(model, options));
 }
 
-// Rebuilds the steps that the profile has layer times of, in the given precision. profile_kin()
+// Rebuilds the steps in the given precision for which the profile has layer times. profile_kin()
 // compares them with the step of a model that was not measured.
 std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptions& step_options,
                                          Precision precision) {
@@ -140,7 +141,8 @@ std::vector<TrainingStep> measured_steps(const Profile& profile, const StepOptio
         step.precision = precision;
         if (measured_model(profile, step) == &model) steps.push_back(std::move(step));
       }
-      // A model whose file is missing, or that was measured with other arguments, is skipped.
+      // Skips a model whose file is missing. A model that was measured with other arguments is
+      // skipped above.
     } catch (const ConfigError&) {
     }
   }
@@ -213,7 +215,7 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
                         measured_steps(*inputs.profile, step_options, precision), step);
     }
   }
-  // Price it and sum up its device work.
+  // Compute its costs and sum up its device work.
   workload.costs = std::make_shared<KnownLayers>(
       make_costs(modelled, inputs.profile, scale, std::move(neighbours), kin), step);
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
@@ -221,8 +223,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
     workload.compute_seconds += cost.forward.busy + cost.backward.busy;
     workload.memory_bound_seconds += cost.memory_bound;
   }
-  // Cut it into stages. A later token slice needs no figures of the whole model: its first slice
-  // has them.
+  // Cut it into stages. Only the first token slice of a sequence has the numbers of the whole
+  // model.
   workload.step = std::make_shared<const TrainingStep>(std::move(step));
   workload.parts = parts_of(*workload.step, step_options.parallel);
   if (step_options.tokens_before == 0) add_whole_model(*inputs.model, step_options, workload);

@@ -1,6 +1,6 @@
-// Priced training steps of micro-batches, shared by all points that need the same step. Building
-// and pricing a step is the most expensive part of expand(), and many points of a sweep differ only
-// in GPU count or options of the network.
+// Training steps of micro-batches with their costs, shared by all points that need the same step.
+// Building such a step is the most expensive part of expand(), and many points of a sweep differ
+// only in GPU count or options of the network.
 #pragma once
 
 #include <cstdint>
@@ -22,50 +22,50 @@ namespace lockstep {
 struct CostScale {
   double device = 1;         // device seconds of compute
   double host = 1;           // host seconds
-  double communication = 1;  // lone time of a transfer
+  double communication = 1;  // time of a transfer without other traffic
 };
 
-// The modelled costs of a machine. `described`: as the machine's file describes it. `changed`:
-// after the changes of the scenario's `fabric:` and of the question; the same object if nothing
+// The modelled costs of a machine. `described`: for the machine in its file. `changed`: after the
+// scenario's `fabric:` and the question have changed the machine; the same object if nothing
 // changes.
 struct ModelledCosts {
   std::shared_ptr<const ComputeCosts> described, changed;
 };
 
-// A priced micro-batch of one rank, with figures of the whole model.
+// A micro-batch of one rank with its costs, and values of the whole model.
 struct Workload : PricedStep {
-  // Parameters of the whole model, however it is spread over ranks; tokens of one sample. Both are
-  // 0 for a token slice that is not the first of its sequence.
+  // Parameters of the whole model, however it is divided among ranks, and tokens of one sample.
+  // Both are 0 for a token slice that is not the first of its sequence.
   std::int64_t parameters = 0, tokens = 0;
   // Device seconds of forward and backward of one micro-batch if nothing runs beside them, and the
-  // part of these seconds that is bound by memory bandwidth.
+  // part of these seconds that memory bandwidth limits.
   double compute_seconds = 0, memory_bound_seconds = 0;
 };
 
-// A cache of costs and workloads. Not thread-safe. It is emptied when it holds several hundred
-// workloads; workloads that callers still hold stay valid.
+// A cache of costs and workloads. Not thread-safe. The cache is emptied when it has several hundred
+// workloads; workloads that callers hold stay valid.
 class Workloads {
  public:
   // Modelled costs of the machine as its file describes it.
   std::shared_ptr<const ComputeCosts> described(const std::shared_ptr<const Machine>& machine,
                                                 const Framework& framework);
-  // Builds and prices one micro-batch, or returns it from the cache. `step_options`: its precision
-  // is that of the operators; `precision`: that of parameters, gradients and optimizer. Throws
-  // ConfigError as scenario_step() does.
+  // Builds one micro-batch with its costs, or returns it from the cache. `step_options.precision`
+  // is the precision of operators; `precision` is that of parameters, gradients and optimizer.
+  // Throws ConfigError like scenario_step().
   std::shared_ptr<const Workload> get(const Scenario& scenario, const Inputs& inputs,
                                       const ModelledCosts& modelled, const CostScale& scale,
                                       const StepOptions& step_options, Precision precision);
 
  private:
-  // Everything that a workload depends on. Files, profiles and costs are compared by the address of
-  // their object; the key keeps the objects alive, so that no address is reused.
+  // Everything that determines a workload. Files, profiles and costs are compared by the address of
+  // their object. The key owns the objects, so that no address is reused.
   using Key = std::tuple<std::shared_ptr<const ComputeCosts>, std::shared_ptr<const Profile>,
                          std::shared_ptr<const ModelFile>, double, double, std::int64_t, Precision,
                          bool, bool, Precision, std::vector<std::int64_t>, std::int64_t,
                          std::int64_t, std::int64_t, std::map<std::string, std::int64_t>, bool,
                          bool, bool, Recompute, std::string, std::string, bool, Compile, bool, bool,
                          std::int64_t, LowPrecisionRecipe, bool>;
-  // Everything that the modelled costs depend on: the machine and the fields of Framework.
+  // Everything that determines the modelled costs: the machine and fields of Framework.
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;
 
@@ -73,22 +73,21 @@ class Workloads {
   std::map<Key, std::shared_ptr<const Workload>> workloads_;
 };
 
-// Options of the training step of an entry with micro-batches of `micro` samples. The entry's
-// fields win over the scenario's.
+// Options of the training step of an entry with micro-batches of `micro` samples. If the entry and
+// the scenario both give a field, the entry's value counts.
 StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, std::int64_t micro);
 
 // Adds misfits for fp8 and fp4: a device without such units, operands that are not half precision,
-// and all-gathers in fp8 with a strategy other than FSDP2.
+// and all-gathers in fp8 unless FSDP2 gathers for the recipe fp8-tensorwise.
 void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const Device& device,
                      Misfits& misfits);
-// Adds a misfit if CUDA graphs are asked for and the host must wait for the device within the step:
-// a recorded graph cannot wait.
+// Adds a misfit if the scenario sets CUDA graphs and the host must wait for the device within the
+// step: a recorded graph cannot wait.
 void check_captured(const Scenario& scenario, const StrategyEntry& entry, const TrainingStep& step,
                     Misfits& misfits);
 
-// Builds the training step of one micro-batch. Throws ConfigError. An error that a scenario's
-// parameter or input size causes is located in the scenario; any other error is located in the
-// model's file.
+// Builds the training step of one micro-batch. Throws ConfigError. The error is located in the
+// scenario if a parameter or input size of the scenario causes it, otherwise in the model's file.
 TrainingStep scenario_step(const Scenario& scenario, const ModelFile& model,
                            const StepOptions& options);
 

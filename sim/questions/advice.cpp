@@ -1,6 +1,6 @@
-// Searches changes that make a job faster, by trial: each candidate is applied to the scenario or
-// the machine and simulated for a few steps on the loop. Nothing is deduced from the bottleneck but
-// the order of trials.
+// Finds changes that make a job faster, by trial: applies each change to the scenario or the
+// machine and simulates a few steps with the loop executor (engine/executor.hpp). The bottleneck
+// only determines the order of the trials.
 #include "questions/advice.hpp"
 
 #include <fmt/format.h>
@@ -19,13 +19,13 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t most_advised = 64;  // points of a run that get advice
+constexpr std::size_t most_advised = 64;  // points of a run that can get advice
 constexpr std::size_t most_told = 3;      // changes in one sentence
 constexpr int most_trial_steps = 20;      // simulated steps of a trial
 
-// Whether a trial takes a second at most, estimated from the micro-batches that all ranks play and
-// the collectives inside layers. Workers of a parameter server send their messages one by one,
-// which costs far more.
+// Whether a trial takes about a second at most. The estimate counts the micro-batches that all
+// ranks simulate and the collectives inside layers. The limit is lower with a parameter server,
+// whose workers send messages one by one, which costs far more.
 bool is_soon_tried(const Point& point, const Prediction& p) {
   const double most = point.strategy->servers() > 0 ? 200 : 50'000;
   const double steps = std::min(p.simulated_steps, most_trial_steps);
@@ -39,8 +39,8 @@ bool is_soon_tried(const Point& point, const Prediction& p) {
   return micro_batches * p.gpus <= most && micro_batches * exchanges <= most;
 }
 
-// A change that may help: its name in the sentence, the bottlenecks that suggest it, and how to
-// apply it to the scenario or the machine.
+// A change that may help: its name in the sentence, the bottlenecks that suggest it, and functions
+// that apply it to the scenario or the machine.
 struct Remedy {
   std::string words;
   std::vector<Limit> suggested_by;
@@ -48,7 +48,8 @@ struct Remedy {
   MachineEdit machine{};
 };
 
-// Adds better hardware: each resource that has a name for people and whose link carries traffic.
+// Adds better hardware: each resource that users can buy or set and whose link, if any, carries
+// traffic.
 void add_resources(const Prediction& p, const Device& device, std::vector<Remedy>& list) {
   const bool cpu = device.architecture == Architecture::cpu;
   for (const Resource& resource : resources) {
@@ -66,8 +67,8 @@ void add_resources(const Prediction& p, const Device& device, std::vector<Remedy
   }
 }
 
-// A precision in which the device computes faster than in the present one. Nothing with a profile,
-// whose times were measured in the present precision only.
+// A precision in which the device computes faster than in the present one. Nothing if there is a
+// profile, because it has only times of the present precision.
 std::optional<Precision> lower_precision(const Point& point) {
   const Device& device = point.job.machine.device;
   if (point.profile) return std::nullopt;
@@ -79,7 +80,8 @@ std::optional<Precision> lower_precision(const Point& point) {
   return std::nullopt;
 }
 
-// Whether channels_last may help: convolutions in TF32 or half precision, without a profile.
+// Whether channels_last may help: the model has convolutions in TF32 or half precision, and there
+// is no profile.
 bool can_take_channels_last(const Scenario& scenario, const Point& point) {
   if (scenario.memory_format == MemoryFormat::channels_last || point.profile ||
       math_mode(point.precision) == MathMode::fp32) {
@@ -94,13 +96,14 @@ bool can_take_channels_last(const Scenario& scenario, const Point& point) {
                      });
 }
 
-// Whether PyTorch has a fused implementation that this optimizer does not use yet.
+// Whether PyTorch has a fused implementation of this optimizer that the scenario does not use yet.
 bool can_fuse(const OptimizerSpec& optimizer) {
   return optimizer.implementation != OptimizerImplementation::fused && !is_one_pass(optimizer) &&
          optimizer.name != OptimizerKind::muon;
 }
 
-// Adds torch.compile, CUDA graphs and fp8. A profile holds no times with these changes.
+// Adds torch.compile, CUDA graphs and fp8. Adds nothing on CPUs, or if there is a profile, because
+// it has no times with these changes.
 void add_fast_path(const Point& point, std::vector<Remedy>& list) {
   const Device& device = point.job.machine.device;
   if (point.profile || device.architecture == Architecture::cpu) return;
@@ -128,7 +131,8 @@ void double_batch(Scenario& s) {
   for (std::int64_t* samples : {&s.batch.global, &s.batch.per_gpu, &s.batch.micro}) *samples *= 2;
 }
 
-// All changes that apply to the point. REQUIRES: `scenario` has this one strategy entry only.
+// All changes that are possible for the point.
+// REQUIRES: `scenario` has only the strategy entry of the point.
 std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, const Prediction& p) {
   std::vector<Remedy> list;
   const Job& job = point.job;
@@ -147,7 +151,7 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
   list.push_back({"a larger batch per GPU",
                   {Limit::communication, Limit::host, Limit::update, Limit::host_update},
                   double_batch});
-  // Accumulation keeps the micro-batch and doubles its number, so memory stays the same.
+  // This change doubles the number of micro-batches of the same size, so memory stays the same.
   list.push_back({"gradient accumulation",
                   {Limit::communication, Limit::update, Limit::host_update},
                   [&point](Scenario& s) {
@@ -190,7 +194,7 @@ std::vector<Remedy> remedies_of(const Scenario& scenario, const Point& point, co
   return list;
 }
 
-// Simulates changes of one point and compares GPU time per sample. Files and priced steps are kept
+// Simulates changes of one point and compares GPU time per sample. Caches files and computed costs
 // between the trials.
 class Trials {
  public:
@@ -206,8 +210,8 @@ class Trials {
                 : seconds_per_sample(expand(base_, inputs_, workloads_, scales_).front());
   }
 
-  // Share of the time per sample that the change saves. 0 if the changed job is refused or does not
-  // fit into memory.
+  // Share of the time per sample that the change saves. 0 if the changed job is refused, or saves
+  // enough but does not fit into memory.
   double gain(const Remedy& change) {
     try {
       Scenario changed = base_;
@@ -221,7 +225,7 @@ class Trials {
   }
 
  private:
-  // A short simulation of the point.
+  // Simulates a few steps of the point.
   static double seconds_per_sample(const Point& point) {
     Job job = point.job;
     job.simulation.engine = Engine::loop;  // SimGrid allows one simulation per process
@@ -239,8 +243,8 @@ class Trials {
   double now_;
 };
 
-// The end of the sentence: the best changes by gain. Tries the changes that the bottleneck suggests
-// first, the others only if none of the former helps.
+// Returns the end of the sentence, with the best changes in order of their gain. Tries the changes
+// that the bottleneck suggests, and all other changes only if none of the former helps.
 std::string advice_for(Trials& trials, const std::vector<Remedy>& changes, Limit limit) {
   for (const bool suggested : {true, false}) {
     std::vector<std::pair<double, std::string>> helping;
@@ -268,7 +272,7 @@ std::string advice_for(Trials& trials, const std::vector<Remedy>& changes, Limit
 
 void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Predicted& predicted,
             const RunOptions& options) {
-  // The points that get advice, each tried in a child process.
+  // Select the points that get advice; each is tried in a child process.
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < std::min(predicted.points.size(), most_advised); ++i) {
     const Prediction& p = predicted.predictions[i];

@@ -1,5 +1,5 @@
-// Sentences beside the figures of a prediction: changes that would make the job faster, and options
-// of the scenario that change nothing. `run` and the report show them.
+// Sentences that accompany the numbers of a prediction: changes that would make the job faster, and
+// options of the scenario that change nothing. `run` and the report show them.
 #pragma once
 
 #include <string>
@@ -10,23 +10,24 @@
 
 namespace lockstep {
 
-// The smallest share of the GPU time per sample that a change must save to be mentioned.
+// A change is mentioned only if it saves at least this share of the GPU time per sample.
 inline constexpr double least_gain = 0.02;
 
-// Appends to each prediction's sentence about its bottleneck the changes that would help. First the
-// changes that this bottleneck suggests are simulated one by one; hardware gets 10 % better, as in
-// `explain`. If no such change saves least_gain, all other changes are tried. Left as they are:
-// predictions that do not fit into memory, that are slow to simulate, or that follow many others.
-// `scales`: as returned by anchor_scales().
+// Appends to each prediction's sentence about its bottleneck the changes that would help. First
+// simulates, one by one, the changes that this bottleneck suggests; a change of hardware makes a
+// resource 10 % better, as in `explain`. If none of these saves least_gain, tries all other
+// changes. Gives no advice for predictions that do not fit into memory or are slow to simulate, and
+// only for the first points of a large scenario. `scales` is the result of anchor_scales().
 void advise(const Scenario& scenario, const std::vector<CostScale>& scales, Predicted& predicted,
             const RunOptions& options);
 
-// Remarks about the scenario, each once, in the order of the points. An option is named if it is
-// not at its default and changes none of the points that it belongs to.
+// Remarks about the scenario, each once. Names options that are not at their defaults and have no
+// effect on any point; for an option of a strategy entry, only the points of that entry count.
 std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Point>& points);
 
-// The part of remarks() about meshes: unwise choices with their price, such as tensor parallelism
-// across nodes, or fewer micro-batches than pipeline stages.
+// The part of remarks() about meshes: costly choices with the time that they cost, such as tensor
+// parallelism across nodes or fewer micro-batches than pipeline stages; also derived slice lengths
+// and dropped tokens.
 std::vector<std::string> mesh_remarks(const std::vector<Point>& points);
 
 }  // namespace lockstep

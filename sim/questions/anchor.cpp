@@ -1,6 +1,5 @@
-// Fits an anchor's factors by Gauss-Newton on their logarithms. A weak prior at 1 keeps a factor
-// that the rows do not determine where the model puts it. Every evaluation simulates the anchored
-// points.
+// Fits an anchor's factors by Gauss-Newton on their logarithms. A weak prior at 1 determines the
+// factors that the measured rows leave open. Every evaluation simulates the anchored points.
 #include "questions/anchor.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// A measured step of an entry.
+// A measured step of a strategy entry.
 struct Anchor {
   std::size_t entry;
   int gpus;
@@ -26,8 +25,8 @@ struct Anchor {
 
 using Factors = std::array<double, 3>;  // logarithms of: device, communication, host
 
-// The factors in the form that costs use; the first `unknowns` logarithms are fitted. The host's
-// factor is the device's unless it is fitted.
+// Converts the logarithms to the factors that scale costs. The first `unknowns` logarithms are
+// fitted. The host's factor equals the device's unless it is fitted.
 CostScale scale_of(const Factors& log_factors, int unknowns) {
   CostScale scale;
   scale.device = std::exp(log_factors[0]);
@@ -36,8 +35,8 @@ CostScale scale_of(const Factors& log_factors, int unknowns) {
   return scale;
 }
 
-// Builds the scenario's points with given factors. Keeps files and priced steps, because each fit
-// asks a dozen times.
+// Builds the scenario's points with given factors. Caches files and computed steps, because each
+// fit builds the points a dozen times.
 struct FactorSearch {
   const Scenario& scenario;
   Inputs inputs = InputFiles().of(scenario);
@@ -85,7 +84,7 @@ Factors solve(std::array<Factors, 3> a, Factors b, int n) {
   return b;
 }
 
-// Fits the factors to the anchors. Minimizes
+// Fits the factors to the anchors: minimises
 //
 //     sum over rows (residual / anchor_error)^2 + sum over factors (x / log 2)^2
 //
@@ -98,13 +97,14 @@ CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const Ru
   if (anchors.size() >= 2 && gpu_counts.size() >= 2 && communicates) unknowns = 2;
   if (anchors.size() >= 3 && unknowns == 2) unknowns = 3;
 
-  // The prior says that a factor lies within 1/2 to 2 (one sigma). The device factor has no prior,
-  // so that a single row determines it exactly.
+  // The prior says that a factor lies between 1/2 and 2 (one sigma). The device factor has no
+  // prior, so that a single row determines it exactly.
   const double row_weight = 1 / (anchor_error * anchor_error);
   const Factors prior_weight{0, 1 / (std::log(2) * std::log(2)), 1 / (std::log(2) * std::log(2))};
   const double limit = std::log(20.0);
   Factors x{0, 0, 0};
-  // Gauss-Newton converges in a few iterations; it stops when no logarithm changes by 1e-7.
+  // Gauss-Newton converges in a few iterations, and stops when every logarithm changes by less than
+  // 1e-7.
   for (int iteration = 0; iteration < 12; ++iteration) {
     const auto residual = log_ratios(search, anchors, scale_of(x, unknowns), options);
     // Derivatives of the residuals by finite differences.
@@ -133,7 +133,8 @@ CostScale fit(FactorSearch& search, const std::vector<Anchor>& anchors, const Ru
         gradient[u] -= row_weight * slope[u][i] * residual[i];
       }
     }
-    // A step changes a factor by at most e, since the costs are not linear.
+    // One iteration multiplies or divides a factor by at most e, because the step is no linear
+    // function of the factor.
     const Factors change = solve(normal, gradient, unknowns);
     double largest = 0;
     for (int u = 0; u < unknowns; ++u) {
@@ -166,7 +167,7 @@ std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions&
     anchors.push_back({entry, row.gpus, seconds});
   }
   std::vector<CostScale> scales;
-  // Factors fitted to all anchors, for entries without any.
+  // Factors that are fitted to all anchors, for entries without an anchor.
   std::optional<CostScale> common;
   for (std::size_t e = 0; e < scenario.strategies.size(); ++e) {
     std::vector<Anchor> own;

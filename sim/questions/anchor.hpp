@@ -1,5 +1,5 @@
-// Anchors: step times measured by the user that set the scale of compute, host and communication
-// costs. All other parts of a prediction stay modelled, so that one measured step improves the
+// Anchors: step times measured by the user, from which factors for compute, host and communication
+// costs follow. Everything else in a prediction stays modelled, so one measured step improves the
 // predictions for all other GPU counts and strategies.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace lockstep {
 
-// Returns the factors of each strategy entry; empty if the scenario has no anchors. An entry with
-// anchors of its own is fitted to them, any other entry to all anchors.
+// Returns the factors of each strategy entry; empty if the scenario has no anchors. An entry that
+// has anchors is fitted to them; every other entry is fitted to all anchors of the scenario.
 //
 //     rows                          factors that are fitted
 //     1, or one GPU count only      device (also applied to host)
 //     2, on several GPU counts      device, communication
 //     3 or more, on several         device, communication, host
 //
-// Factors stay within 1/20 to 20. Throws ConfigError if an anchor fits no entry or gives no time,
-// and std::runtime_error if a simulation fails.
+// Factors stay between 1/20 and 20. Throws ConfigError if an anchor belongs to no entry or gives no
+// time, and std::runtime_error if a simulation fails.
 std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions& options);
 
 }  // namespace lockstep

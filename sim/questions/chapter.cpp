@@ -1,6 +1,6 @@
-// Gathers a scenario's chapter of the report (declared in run.hpp): record, measured rows, memory
-// curves, timelines and the text of its file. Curves and timelines are thinned out, because a page
-// of fixed width cannot show more.
+// Collects a scenario's chapter of the report (declared in run.hpp): record, measured rows, memory
+// curves, timelines, and the text of the scenario's file. Curves and timelines are thinned out,
+// because a page of fixed width cannot show more.
 #include <algorithm>
 #include <map>
 
@@ -16,23 +16,25 @@ namespace lockstep {
 
 namespace {
 
-// Step seconds of a measured row, for a point of which only the prediction is known; 0 = no time.
+// Step seconds of a measured row, computed from the prediction of its point; 0 if the row gives no
+// time.
 double step_of(const MeasuredRow& row, const Prediction& p) {
   const auto samples = static_cast<double>(p.global_batch);
   const double tokens = p.tokens_per_second / p.samples_per_second * samples;
   return measured_step_seconds(row, samples, tokens, p.steps);
 }
 
-// Points of a memory curve; a screen has hardly more columns. The highest of each run of neighbors
-// is kept, so that the peak stays.
+// The largest number of points in a memory curve; a screen has hardly more columns. Several
+// neighbouring moments become one point, and its value is their highest, so that the peak stays
+// visible.
 constexpr std::size_t most_moments = 400;
 
-// Tensors at the peak that are listed by name; the others are added up.
+// Number of tensors at the peak that are listed by name; all others become one entry.
 constexpr std::size_t named_tensors = 15;
 
-// Tensors alive at the peak, largest first, the rest as one entry. The memory log covers the
-// training step only; other memory on the device, such as that of a parameter server, is added by
-// its kind.
+// Tensors alive at the peak, largest first; the smallest ones become one entry. The memory log
+// covers only the training step. Other memory on the device, such as that of a parameter server,
+// has one entry for each kind.
 std::vector<MemoryCurve::Tensors> tensors_of(const MemoryLog& log, const MemoryUse& use) {
   std::vector<MemoryCurve::Tensors> result;
   for (const LiveTensors& tensors : log.at_peak) {
@@ -79,7 +81,7 @@ MemoryCurve curve_of(const Point& point) {
   return curve;
 }
 
-// For each strategy with a prediction, its point on the most GPUs.
+// The point on the most GPUs of each strategy that has a prediction.
 std::vector<Point> largest_points(const Scenario& scenario, const ResultRecord& record,
                                   const RunOptions& options) {
   std::map<std::string, int> most;
@@ -101,13 +103,13 @@ ReportChapter report_chapter(const Scenario& scenario, ResultRecord record,
   ReportChapter chapter;
   chapter.description = scenario.description;
   chapter.inputs = file_text(scenario.file, most_of_a_description);
-  // Measured rows stand beside the predictions of the same strategy and GPU count.
+  // A measured row belongs to the prediction of the same strategy and GPU count.
   for (const MeasuredRow& row : scenario.measured) {
     const std::size_t entry = entry_of(scenario, row);
     const std::string& strategy = scenario.strategies[entry].label;
     for (const Prediction& p : record.predictions) {
       if (p.strategy != strategy || p.gpus != row.gpus) continue;
-      // A row at an anchored point is no test of the prediction.
+      // A row at an anchored point does not test the prediction.
       const bool anchors = std::any_of(
           scenario.anchor.begin(), scenario.anchor.end(), [&](const MeasuredRow& anchor) {
             return entry_of(scenario, anchor) == entry && anchor.gpus == row.gpus;

@@ -1,6 +1,6 @@
 // Compares predictions pair by pair. The interval of a speedup uses the correlation of the two
 // errors (sigma_of_ratio()): two strategies on the same hardware share most of their errors, so
-// that even small differences can be certain.
+// even small differences can be certain.
 #include "questions/compare.hpp"
 
 #include <fmt/format.h>
@@ -57,8 +57,8 @@ std::string speedup_text(const Comparison& c) {
                      t.faster ? "faster" : "slower");
 }
 
-// Compares `p` with `base`. `same_costs`, `same_network`: as in sigma_of_ratio(). Changes below a
-// thousandth of the base are left out of the parts.
+// Compares `p` with `base`. `same_costs` and `same_network` have the meaning that they have in
+// sigma_of_ratio(). The parts leave out changes below a thousandth of the base.
 Comparison compared(std::string name, const Prediction& p, std::string base_name,
                     const Prediction& base, bool same_costs, bool same_network) {
   Comparison c{std::move(name), std::move(base_name), p, base, 1, {}, {}};
@@ -66,7 +66,7 @@ Comparison compared(std::string name, const Prediction& p, std::string base_name
   c.interval = interval_around(
       c.speedup, sigma_of_ratio(p.step_error, base.step_error,
                                 same_costs && p.precision == base.precision, same_network));
-  // Parts are shares of the step, converted to seconds per sample.
+  // The split gives shares of the step; multiply them by the seconds per sample.
   for (const StepPart& part : named_parts) {
     const double change = p.split.*part.seconds / p.step_seconds * seconds_per_sample(p) -
                           base.split.*part.seconds / base.step_seconds * seconds_per_sample(base);
@@ -99,8 +99,8 @@ std::vector<Comparison> compare_strategies(const ResultRecord& record) {
 }
 
 std::vector<Comparison> compare_scenarios(const ResultRecord& first, const ResultRecord& second) {
-  // Errors are shared if the cause of the error is: compute costs by model and platform, network by
-  // platform.
+  // Two predictions share an error if they share its cause: model and platform for compute costs,
+  // the platform for the network.
   const bool platform = first.platform == second.platform;
   const bool costs = platform && first.model == second.model;
   std::vector<Comparison> list;
@@ -139,7 +139,7 @@ std::string comparison_sentence(const Comparison& c) {
   const double change = seconds_per_sample(c.prediction) - seconds_per_sample(c.base);
   const Verdict t = verdict_of(c);
   std::string text = point_text(c.name, c.prediction.gpus);
-  // Three cases: equal, different for certain, different with an interval that contains 1.
+  // Three cases: as fast, certainly different, and different with an interval that contains 1.
   if (t.equal) {
     text += fmt::format(" is as fast as {}", c.base_name);
   } else if (t.certain) {

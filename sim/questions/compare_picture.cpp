@@ -1,5 +1,6 @@
-// Draws the picture of `lockstep compare` as SVG: for each comparison two bars of the step's parts,
-// seconds per sample, on a common scale. Coordinates are in pixels of the view box.
+// Draws the picture of `lockstep compare` as SVG: two bars for each comparison, made of the parts
+// of the step in seconds per sample, all on the same scale. Coordinates are in pixels of the view
+// box.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,12 +16,13 @@ namespace {
 // Sizes in pixels: the picture, its margins, a bar, the gap between the two bars, a title, the
 // space between comparisons.
 constexpr double width = 860, left = 10, right = 110, bar = 22, gap = 3, title = 24, space = 14;
-// One color for each part, distinguishable with color blindness (palette of Okabe and Ito).
+// One colour for each part; people with colour blindness can distinguish them (palette of Okabe and
+// Ito).
 constexpr std::array<const char*, step_parts.size()> colours{"#999999", "#56b4e9", "#0072b2",
                                                              "#009e73", "#f0e442", "#d55e00",
                                                              "#e69f00", "#cc79a7", "#000000"};
 
-// One bar with its label. `scale`: pixels per second. Parts too short to see are left out.
+// One bar with its label. `scale`: pixels per second. Leaves out parts that are too short to see.
 std::string bar_of(const Prediction& p, const std::string& name, double y, double scale) {
   std::string out;
   double x = left;
@@ -42,7 +44,7 @@ std::string bar_of(const Prediction& p, const std::string& name, double y, doubl
 }  // namespace
 
 std::string comparison_picture(const std::vector<Comparison>& list) {
-  // The longest bar and the longest name share the width.
+  // The longest bar and the longest name together fill the width.
   double longest = 0, most_letters = 0;
   for (const Comparison& c : list) {
     longest = std::max({longest, seconds_per_sample(c.prediction), seconds_per_sample(c.base)});

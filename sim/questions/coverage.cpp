@@ -1,6 +1,6 @@
-// Counts measured rows inside their intervals, by leave-one-source-out cross-validation. A row
-// keeps the parts of its error as the shipped law gives them; another law rescales the two fitted
-// parts, so that nothing is simulated again.
+// Counts measured rows inside their intervals, by leave-one-source-out cross-validation. A row has
+// the parts of its error for the program's law. Another law only multiplies the two fitted parts,
+// so no simulation is repeated.
 #include "questions/coverage.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ double log_error(const ValidationRow& row) {
   return std::log(row.measured / row.predicted);
 }
 
-// The first word of the row's source: a source has one name and several tables.
+// The first word of the row's source, because one source can have several tables.
 std::string source_of(const ValidationRow& row) {
   return row.source.substr(0, row.source.find_first_of(" ,"));
 }
@@ -47,7 +47,7 @@ std::size_t inside(const std::vector<ValidationRow>& rows, const ErrorLaw& law) 
 
 ErrorLaw error_law(const std::vector<ValidationRow>& rows) {
   // Sum of squares of errors per sqrt(doublings), and its number of rows. row.step_error.scaling is
-  // law.doubling * sqrt(doublings), so the division leaves a rate per doubling.
+  // law.doubling * sqrt(doublings), so the division gives the error of one doubling.
   double walk = 0, steps = 0;
   std::map<std::string, std::pair<double, double>> servers;  // sum of squares, rows
   for (const ValidationRow& row : rows) {
@@ -57,8 +57,8 @@ ErrorLaw error_law(const std::vector<ValidationRow>& rows) {
       ++steps;
     }
     if (row.step_error.servers <= 0) continue;
-    // The square of the servers' part is the square of the error less the squares of all other
-    // parts.
+    // The square of the servers' part is the square of the row's error minus the squares of all
+    // other parts.
     StepError rest = row.step_error;
     rest.servers = 0;
     auto& [squares, count] = servers[source_of(row)];

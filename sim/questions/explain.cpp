@@ -1,6 +1,6 @@
-// Attributes a step to its parts, and varies one input at a time by simulation. Attribution only
-// rearranges figures of a prediction; sensitivities and axis changes expand and simulate changed
-// scenarios.
+// Divides a step into its parts, and varies one input after the other by simulation. attribute()
+// and difference() only rearrange numbers of predictions; sensitivities() and axis_changes() expand
+// and simulate changed scenarios.
 #include "questions/explain.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace lockstep {
 
 namespace {
 
-// A varied input: its name, and the change of the machine or of the scenario.
+// A varied input: its name, and the function that changes the machine or the scenario.
 struct Change {
   std::string input;
   MachineEdit machine;
@@ -53,9 +53,10 @@ std::vector<Change> changes(const Scenario& scenario) {
   return list;
 }
 
-// One axis that is set to the value of the other mesh, and its name in the answer.
+// A function that sets one axis to its value in the other mesh, and the name of this change in the
+// answer.
 struct AxisStep {
-  // Names of the axes that could not be changed alone so far.
+  // The text of the change, such as "tensor 4 -> 8".
   std::string text;
   std::function<void(Scenario&)> set;
 };
@@ -68,8 +69,8 @@ std::string pipeline_text(const PipelineOptions& pipeline) {
                      chunks > 1 ? fmt::format(" x{}", chunks) : "");
 }
 
-// The axes in which two meshes differ, in the order in which they are changed. `batch` is the batch
-// of the second scenario, which comes last.
+// The axes in which two meshes differ, in the order in which they are changed. The micro-batch is
+// last; it takes `batch`, the batch of the second scenario.
 std::vector<AxisStep> steps_between(const Point& from, const Point& to, const BatchSpec& batch) {
   const ParallelOptions &a = from.job.parallel, &b = to.job.parallel;
   std::vector<AxisStep> steps;
@@ -96,7 +97,7 @@ std::vector<AxisStep> steps_between(const Point& from, const Point& to, const Ba
   return steps;
 }
 
-// Name of the part that changes most; "" without parts.
+// Name of the part that changes most; "" if there are no parts.
 std::string largest(const std::vector<DifferencePart>& parts) {
   if (parts.empty()) return "";
   const auto change = [](const DifferencePart& part) { return part.after - part.before; };
@@ -112,13 +113,13 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
                                      const Scenario& to, const Point& to_point,
                                      const std::vector<CostScale>& scales,
                                      const RunOptions& options) {
-  // The job to be changed has a single entry, so only this entry's factors apply.
+  // The job below has a single strategy entry and therefore takes only that entry's factors.
   const auto scale_here =
       scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[from_point.entry]};
   Scenario job = only(from, from_point.entry, from_point.job.mesh.gpus());
   job.strategies.front().parallel = from_point.job.parallel;
-  // One point for each state on the way; a state that cannot be built is skipped, and its name
-  // joins the next one.
+  // One point for each mesh on the path. A mesh that cannot be built is skipped, and its text is
+  // added to that of the next mesh.
   std::vector<std::string> texts{""};
   std::vector<Point> points = expand(job, scale_here);
   std::string text;
@@ -128,10 +129,10 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
     try {
       points.push_back(expand(job, scale_here).front());
       texts.push_back(std::exchange(text, ""));
-    } catch (const ConfigError&) {  // this axis cannot be changed alone
+    } catch (const ConfigError&) {  // this axis cannot be changed separately
     }
   }
-  // Predict all states, and compare each with the one before it.
+  // Predict all meshes, and compare each with the one before it.
   const Predicted predicted = predict_each(job, points, options);
   std::vector<AxisChange> list;
   for (std::size_t i = 1; i < predicted.predictions.size(); ++i) {
@@ -146,8 +147,8 @@ std::vector<AxisChange> axis_changes(const Scenario& from, const Point& from_poi
 
 namespace {
 
-// Adds exposed communication: by axis of the mesh, or as one part without a mesh. Both cases add
-// the same number of parts, so that difference() can pair them.
+// Adds exposed communication: by axis of the mesh, or as one part if there is no mesh. Both cases
+// add the same number of parts, so that difference() can pair them.
 void add_exposed(const Prediction& p, const std::string& phrase, Attribution& parts) {
   for (const AxisPart& axis : named_axes) {
     const bool data = axis.seconds == &AxisSeconds::data;
@@ -164,7 +165,7 @@ void add_exposed(const Prediction& p, const std::string& phrase, Attribution& pa
 Attribution attribute(const Prediction& p, const Point& point) {
   const StepSplit& s = p.split;
   const double compute = s.forward + s.backward;
-  // Device seconds of one optimizer step without interference, to find the share bound by memory.
+  // Device seconds of one optimizer step without interference. They give the share bound by memory.
   double device = 0;
   for (std::size_t i = 0; i < point.job.step->layers.size(); ++i) {
     const LayerCost cost = point.job.costs->layer(*point.job.step, i);
@@ -195,8 +196,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
   const auto scale_here =
       scales.empty() ? std::vector<CostScale>{} : std::vector<CostScale>{scales[point.entry]};
   const Scenario base = only(scenario, point.entry, point.job.mesh.gpus());
-  // The first point is the unchanged one; one more point for each change. All are simulated
-  // together, in parallel.
+  // The first point is unchanged; each change adds one more point. All are simulated in parallel.
   std::vector<Point> points = expand(base, scale_here);
   std::vector<std::string> names{"base"};
   for (const auto& change : changes(base)) {
@@ -223,7 +223,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& po
 std::vector<DifferencePart> difference(const Prediction& from, const Point& from_point,
                                        const Prediction& to, const Point& to_point) {
   const Attribution a = attribute(from, from_point), b = attribute(to, to_point);
-  // GPU seconds per sample for each second of the step.
+  // Factor that converts seconds of the step to GPU seconds per sample.
   const auto gpu_seconds_per_sample = [](const Prediction& p, const Attribution& parts) {
     double step = 0;
     for (const auto& [what, seconds] : parts) step += seconds;

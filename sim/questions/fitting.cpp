@@ -1,5 +1,6 @@
-// Searches sets of memory-saving changes, smallest sets first. Whether a job fits is decided by the
-// memory model alone, without simulating; a set that contains a smaller set which fits is skipped.
+// Searches sets of memory-saving changes, smallest sets first. Only the memory model decides
+// whether a job fits, without a simulation. A set that contains a smaller set which fits is
+// skipped.
 #include "questions/fitting.hpp"
 
 #include <fmt/format.h>
@@ -19,11 +20,11 @@ namespace lockstep {
 
 namespace {
 
-constexpr int most_gpus = 4096;               // of a suggestion
+constexpr int most_gpus = 4096;               // largest number of GPUs that is suggested
 constexpr std::int64_t most_micro = 1 << 20;  // samples
 
 class Fitting {
-  // The changes, as bits; a set of changes is a sum.
+  // The changes, as bits; a set of changes is the sum of its bits.
   enum Change : unsigned {
     smaller_micro = 1,
     operators = 2,  // recompute operators of each block
@@ -32,8 +33,8 @@ class Fitting {
     offload = 16,  // turns cpu_offload on or off
     all_changes = 32,
   };
-  // Whether `set` contains all changes of `other`. Recomputing whole blocks counts as recomputing
-  // their operators, too, since it saves more.
+  // Whether `set` contains all changes of `other`. Recomputing whole blocks includes recomputing
+  // their operators, because it saves more.
   static bool has_all_of(unsigned set, unsigned other) {
     if (set & blocks) set |= operators;
     return (set & other) == other;
@@ -48,13 +49,13 @@ class Fitting {
     if (!scales.empty()) scales_ = {scales[point.entry]};
   }
 
-  // At most `most` jobs on `gpus` GPUs, smallest sets first. The empty set on the point's own GPUs
-  // is the point itself.
+  // At most `most` jobs on `gpus` GPUs, smallest sets first. On the point's own number of GPUs the
+  // empty set is skipped, because it is the point itself.
   std::vector<FittingJob> on(int gpus, std::size_t most) {
     std::vector<FittingJob> jobs;
     const std::vector<unsigned> sets = sets_on(gpus);
     if (!any_fits(sets, gpus)) return jobs;
-    // A set that contains a set which fits would be a larger change than needed.
+    // A set that contains a set which fits is a larger change than necessary.
     for (const unsigned set : sets) {
       if (jobs.size() == most) break;
       const bool more = std::any_of(fitting_.begin(), fitting_.end(),
@@ -68,7 +69,7 @@ class Fitting {
     return jobs;
   }
 
-  // A job on the smallest number of GPUs, in doublings, on which any set fits.
+  // A job on the smallest number of GPUs, doubling the point's own, on which any set fits.
   std::optional<FittingJob> on_more_gpus() {
     const int last = std::min(most_gpus, max_gpus(point_.job.machine));
     for (int gpus = 2 * point_.job.mesh.gpus(); gpus <= last; gpus *= 2) {
@@ -88,7 +89,7 @@ class Fitting {
       return changed;
     };
     if (!fits(with_micro(1))) return std::nullopt;
-    // `most` fits and `too_many` does not, from the end of the first loop on.
+    // After the first loop, `most` fits and `too_many` does not.
     std::int64_t most = 1, too_many = 2;
     while (too_many < most_micro && fits(with_micro(too_many)))
       most = std::exchange(too_many, 2 * too_many);
@@ -112,7 +113,7 @@ class Fitting {
   }
 
  private:
-  // Samples of one optimizer step on one GPU of `gpus`; 0 if the global batch does not divide.
+  // Samples of one optimizer step on each of `gpus` GPUs; 0 if the global batch does not divide.
   std::int64_t samples_on(int gpus) const {
     const std::int64_t global = base_.batch.global;
     if (global == 0) return point_.micro_batch * point_.job.accumulation;
@@ -128,8 +129,8 @@ class Fitting {
     return 0;
   }
 
-  // The scenario with a set of changes on `gpus` GPUs. `micro`: the smaller micro-batch, 0 = the
-  // smallest possible. Nothing if a change of the set has no effect, or does not exist for this
+  // The scenario with a set of changes on `gpus` GPUs. `micro` is the smaller micro-batch; 0 means
+  // the smallest possible. Nothing if a change of the set has no effect or is impossible for this
   // job.
   std::optional<Scenario> with(unsigned set, int gpus, std::int64_t micro = 0) const {
     Scenario changed = base_;
@@ -170,8 +171,8 @@ class Fitting {
     return !some || (recompute == Recompute::blocks && now != Recompute::blocks);
   }
 
-  // Changes the entry to FSDP with full sharding. False if the state is sharded already, or
-  // precision or optimizer exclude shards.
+  // Changes the entry to FSDP with full sharding. Returns false if the state is fully sharded
+  // already, there is only one GPU, or precision or optimizer exclude shards.
   bool shard_all(Scenario& scenario) const {
     StrategyOptions& options = scenario.strategies.front().options;
     const auto* fsdp_options = std::get_if<FsdpOptions>(&options);
@@ -188,7 +189,7 @@ class Fitting {
     return true;
   }
 
-  // Whether the job fits; also false if it is refused.
+  // Whether the job fits; also false if the job is refused.
   bool fits(const Scenario& scenario) {
     try {
       return lockstep::fits(memory_of(expand(scenario, inputs_, workloads_, scales_)).front());
@@ -197,7 +198,7 @@ class Fitting {
     }
   }
 
-  // All sets of changes that exist on `gpus` GPUs, smallest first.
+  // All sets of changes that are possible on `gpus` GPUs, smallest first.
   std::vector<unsigned> sets_on(int gpus) const {
     std::vector<unsigned> sets;
     for (unsigned set = 0; set < all_changes; ++set) {
@@ -209,8 +210,8 @@ class Fitting {
     return sets;
   }
 
-  // Quick test before the search: the largest set, and the largest set without offload (which takes
-  // memory of the host). If neither fits, no set does.
+  // Quick test before the search: tries the largest set, and the largest set without offload (which
+  // needs memory of the host). If neither fits, no set does.
   bool any_fits(const std::vector<unsigned>& sets, int gpus) {
     const auto largest = [&](unsigned without) {
       unsigned best = 0;
@@ -226,8 +227,8 @@ class Fitting {
     return false;
   }
 
-  // The scenario with this set if it fits. With a smaller micro-batch, the largest one that fits is
-  // found by bisection over the divisors of the samples.
+  // The scenario with this set of changes if it fits. For a smaller micro-batch, finds the largest
+  // one that fits by bisection over the divisors of the samples.
   std::optional<Scenario> fitting_with(unsigned set, int gpus) {
     if (!(set & smaller_micro)) {
       std::optional<Scenario> changed = with(set, gpus);
@@ -238,8 +239,8 @@ class Fitting {
       const std::optional<Scenario> changed = with(set, gpus, micro);
       return changed && fits(*changed);
     };
-    // Candidates: divisors smaller than the present micro-batch; on another GPU count also equal to
-    // it.
+    // Candidates are the divisors below the present micro-batch; on another GPU count also the
+    // present micro-batch.
     std::vector<std::int64_t> micros;
     for (std::int64_t micro = 1; micro <= std::min(samples, point_.micro_batch); ++micro) {
       const bool fewer = micro < point_.micro_batch || gpus != point_.job.mesh.gpus();
@@ -279,7 +280,7 @@ class Fitting {
     return list;
   }
 
-  // Simulates the changed job. Nothing if it fails or does not fit after all.
+  // Simulates the changed job. Nothing if the simulation fails or the prediction does not fit.
   std::optional<FittingJob> predicted(const Scenario& scenario, std::vector<std::string> changes) {
     Predicted made = predict_each(scenario, expand(scenario, inputs_, workloads_, scales_));
     if (made.predictions.empty() || made.predictions.front().out_of_memory) return std::nullopt;
@@ -295,7 +296,7 @@ class Fitting {
   Inputs inputs_;
   Workloads workloads_;
   std::vector<CostScale> scales_;
-  std::vector<unsigned> fitting_;  // sets of changes that fit, on the point's GPUs first
+  std::vector<unsigned> fitting_;  // sets of changes that fit, the point's own GPUs first
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Remarks about meshes (declared in advice.hpp): choices that cost much, with their price.
-// Exchanges are priced by the costs of collectives, the bubble of a pipeline by its closed form.
+// Remarks about meshes (declared in advice.hpp): choices that cost much, with the time that they
+// cost. The time of exchanges is computed like that of collectives, the bubble of a pipeline by its
+// closed form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace lockstep {
 
 namespace {
 
-// Seconds of the tensor-parallel exchanges of one optimizer step on a mean stage, one after the
-// other.
+// Seconds that the tensor-parallel exchanges of one optimizer step take on a mean stage if they run
+// one after the other.
 double tensor_seconds(const Job& job) {
   double seconds = 0;
   for (const Layer& layer : job.step->layers) {
@@ -26,7 +27,7 @@ double tensor_seconds(const Job& job) {
   return seconds * job.accumulation / job.mesh.pipeline;
 }
 
-// Tokens of each slice.
+// Tokens per sample of each slice.
 std::vector<std::int64_t> lengths_of(const std::vector<PricedStep>& slices) {
   std::vector<std::int64_t> lengths;
   for (const PricedStep& slice : slices) {

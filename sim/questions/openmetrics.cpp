@@ -1,5 +1,5 @@
 // Writes the summaries of a validation as OpenMetrics 1.0 text (declared in validate.hpp). A
-// nightly run publishes it, so that a dashboard shows how errors develop.
+// nightly run publishes the text, so that a dashboard shows how errors develop.
 #include <fmt/format.h>
 
 #include "questions/validate.hpp"
@@ -22,8 +22,8 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-// The labels of a group. Prefixes and suffixes that only make sense in a table become part of the
-// name or the label used_for.
+// The labels of a group. Prefixes and suffixes of its name that only help in a table are removed or
+// become the label used_for.
 std::string labels(const std::string& group) {
   const std::string calibration = " (calibration)", part = "  of these";
   std::string name = group;

@@ -1,6 +1,7 @@
-// Remarks about a scenario (declared in advice.hpp): options without effect, missing units of the
-// device, gaps of the profile. Every condition here mirrors the code that reads the option.
-// Strategies report their own options. A test tries all options: tests/questions/options_test.cpp.
+// Remarks about a scenario (declared in advice.hpp): options without effect, precisions that the
+// device has no arithmetic units for, layers that the profile lacks. Every condition here mirrors
+// the code that reads the option. Strategies report their own options.
+// tests/questions/options_test.cpp tests all options.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,13 +15,13 @@ namespace lockstep {
 
 namespace {
 
-// An option without effect in one point.
+// An option that has no effect in one point.
 struct Idle : IdleOption {
   bool of_entry;  // an option of the strategy's entry, not of the scenario
 };
 
-// Whether the memory layout of images changes any cost, by the precision of compute. Points with
-// equal precision share the answer.
+// Whether the memory layout of images changes any cost, by the precision of compute. All points
+// with the same precision share the answer.
 using LayoutAnswers = std::map<Precision, bool>;
 
 bool in_low_precision(const Layer& layer) {
@@ -30,7 +31,7 @@ bool in_low_precision(const Layer& layer) {
 }
 
 // Finds the options of one point that are not at their defaults and change nothing. `job` is the
-// point's job, with its step.
+// point's job, including its training step.
 class PointOptions {
  public:
   PointOptions(const Scenario& scenario, const Point& point, const Job& job, LayoutAnswers& layouts)
@@ -50,7 +51,7 @@ class PointOptions {
 
  private:
   // Adds options without effect. An option that only changes learning counts as used if the
-  // scenario asks for convergence.
+  // scenario sets `convergence`.
   void take(const std::vector<IdleOption>& options, bool of_entry) {
     for (const IdleOption& option : options) {
       if (!option.learnt || !scenario_.convergence) list_.push_back({option, of_entry});
@@ -78,8 +79,8 @@ class PointOptions {
   std::vector<Idle> list_;
 };
 
-// Whether the same step costs anything else with contiguous images: builds the other step and
-// compares costs, workspaces and saved tensors layer by layer.
+// Whether any cost of the step would differ with contiguous images: builds the step with contiguous
+// images and compares costs, workspaces and saved tensors layer by layer.
 bool PointOptions::layout_matters() const {
   const auto convolves = [](const Layer& layer) { return layer.kind == "conv"; };
   if (on_cpu() && any_layer(convolves)) return true;  // oneDNN's workspaces differ
@@ -87,7 +88,7 @@ bool PointOptions::layout_matters() const {
   contiguous.channels_last = false;
   TrainingStep other = build_step(*point_.model, contiguous);
   other.precision = step_.precision;
-  if (point_.profile) use_measured_workspaces(*point_.profile, other);  // as `step_` has them
+  if (point_.profile) use_measured_workspaces(*point_.profile, other);  // as in `step_`
   for (std::size_t i = 0; i < step_.layers.size(); ++i) {
     const Layer &a = step_.layers[i], &b = other.layers[i];
     const LayerCost x = job_.costs->layer(step_, i), y = job_.costs->layer(other, i);
@@ -102,7 +103,7 @@ bool PointOptions::layout_matters() const {
   return false;
 }
 
-// Activation checkpointing and its mode.
+// Options `activation_checkpointing` and `recompute`.
 void PointOptions::checkpointing() {
   const bool on = point_.step_options.activation_checkpointing;
   const Recompute what = point_.step_options.recompute;
@@ -116,7 +117,7 @@ void PointOptions::checkpointing() {
                    step_.model + " has neither fused attention nor matrix products in its blocks");
 }
 
-// Attention, compilation, CUDA graphs, low precision, memory format.
+// Options about attention, compilation, CUDA graphs, low precision and memory format.
 void PointOptions::model() {
   const bool attends = any_layer([](const Layer& layer) { return layer.is_attention; });
   const bool plain = scenario_.attention == AttentionKind::plain;
@@ -142,7 +143,7 @@ void PointOptions::model() {
                                                   enum_name(point_.precision), step_.model));
 }
 
-// The optimizer's fields, and the framework's share of its updates.
+// The optimizer's fields, and `framework.update_share`.
 void PointOptions::optimizer() {
   const OptimizerSpec& o = scenario_.optimizer;
   const bool fused = o.implementation == OptimizerImplementation::fused;
@@ -164,7 +165,8 @@ void PointOptions::optimizer() {
                    "the host's cores update the parameters, and there it costs as much as foreach");
 }
 
-// Price, network, data loading, stragglers, failures, dispatch of the framework, interference.
+// Options about price, network, data loading, stragglers, failures, the framework's controller and
+// interference.
 void PointOptions::surroundings() {
   const DatasetSpec& data = scenario_.dataset;
   options_.idle_if("price_per_gpu_hour", scenario_.price_per_gpu_hour.has_value(),
@@ -205,7 +207,8 @@ void PointOptions::surroundings() {
                    "one GPU sends nothing");
 }
 
-// Notes GPU counts that use only part of a node: prices are per node, divided by its GPUs.
+// Notes GPU counts that use only part of a node, because clouds rent whole nodes and the price per
+// GPU is a node's price divided by its GPUs.
 void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& points,
                          std::vector<std::string>& sentences) {
   const DatasetSpec& data = scenario.dataset;
@@ -226,8 +229,9 @@ void note_parts_of_nodes(const Scenario& scenario, const std::vector<Point>& poi
                   fmt::join(counts, ", "), counts == std::vector{1} ? "" : "s", node));
 }
 
-// Notes a precision without units on the device. PyTorch ignores the switch for TF32 there
-// (torch-fp32, its default, asks for nothing), and converts half precision to fp32 and back.
+// Notes a precision for which the device has no arithmetic units. PyTorch then ignores the switch
+// for TF32 (so the note is not given for PyTorch's default, torch-fp32), and converts half
+// precision to fp32 and back.
 void note_missing_units(Precision precision, const Device& device,
                         std::vector<std::string>& sentences) {
   if (precision == Precision::tf32 && device.tf32_flops <= 0) {
@@ -246,7 +250,7 @@ void note_missing_units(Precision precision, const Device& device,
   }
 }
 
-// As above, for every precision and device of the points.
+// Notes this for every precision and every device of the points.
 void note_missing_units(const std::vector<Point>& points, std::vector<std::string>& sentences) {
   std::set<Precision> precisions_seen;
   for (const Point& point : points) precisions_seen.insert(point.precision);
@@ -266,7 +270,7 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   std::vector<std::string> sentences;
   if (points.empty()) return sentences;  // no point could be predicted
   if (scenario.profile.empty()) note_missing_units(points, sentences);
-  // Steps that the profile was already asked about; of_entry counts the points of each entry.
+  // Steps that were already compared with the profile; of_entry counts the points of each entry.
   std::set<const TrainingStep*> steps_seen;
   // First remarks about the hardware and the profile, then about prices and meshes, then idle
   // options.
@@ -281,8 +285,8 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
   }
   note_parts_of_nodes(scenario, points, sentences);
   for (std::string& remark : mesh_remarks(points)) sentences.push_back(std::move(remark));
-  // An option without effect: the number of points in which that is so, and the number of points in
-  // which it must be so to be reported (all points of the entry or the scenario).
+  // An option without effect: the number of points in which it has none, and the number at which it
+  // is reported (all points of the entry or of the scenario).
   struct Occurrence {
     std::string name, verdict;
     std::size_t points, needed;
@@ -303,7 +307,7 @@ std::vector<std::string> remarks(const Scenario& scenario, const std::vector<Poi
       }
     }
   }
-  // An option that has an effect in any point is not mentioned.
+  // An option that has an effect in any point is not reported.
   for (const Occurrence& occurrence : seen) {
     if (occurrence.points >= occurrence.needed)
       sentences.push_back(occurrence.name + " " + occurrence.verdict);

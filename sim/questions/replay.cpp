@@ -1,6 +1,6 @@
-// A list scheduler for the nodes of Chakra traces: a priority queue by the time at which a node
-// becomes ready, one clock for the device and one for the host. Communication has no clock: it
-// never waits for other communication.
+// A list scheduler for the nodes of Chakra traces. A priority queue orders nodes by the time at
+// which they become ready; the device and the host have one clock each. Communication has no clock,
+// because here it never waits for other communication.
 #include "questions/replay.hpp"
 
 #include <fmt/format.h>
@@ -43,8 +43,8 @@ double length(const std::vector<Span>& intervals) {
   return all;
 }
 
-// A node whose dependencies have ended at `time`. Among nodes that become ready together, the first
-// of the file runs first.
+// A node whose dependencies have ended at `time`. Among nodes that become ready at the same time,
+// the first one in the file runs first.
 struct Ready {
   double time = 0;
   std::size_t node = 0;
@@ -61,7 +61,7 @@ std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& 
   const auto& names = EnumNames<Collective>::names;
   for (ChakraNode& node : nodes) {
     const auto known = std::find(names.begin(), names.end(), node.collective);
-    // A barrier has no bytes and keeps its time.
+    // A barrier has no bytes, so its duration stays.
     if (node.type != Type::collective || known == names.end()) continue;
     node.seconds =
         collective_cost(machine, group, static_cast<Collective>(known - names.begin()), node.bytes)
@@ -94,8 +94,8 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
   // Times at which device and host end their last node.
   double device_free = 0, host_free = 0;
   std::size_t done = 0;
-  // Take the node that is ready first; start it when its device or host is free; make the nodes
-  // that waited for its end ready.
+  // Take the node that is ready first, start it when its device or host is free, and mark the nodes
+  // ready that waited only for its end.
   for (; !ready.empty(); ++done) {
     const auto [time, i] = ready.top();
     ready.pop();
@@ -121,7 +121,7 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
       if (--waits_for[next] == 0) ready.push({ready_at[next], next});
     }
   }
-  // Nodes are left although none is ready: their dependencies form a circle.
+  // If nodes remain although none is ready, their dependencies form a circle.
   if (done < nodes.size()) {
     const auto stuck = std::find_if(waits_for.begin(), waits_for.end(),
                                     [](std::size_t count) { return count > 0; });
@@ -129,7 +129,8 @@ Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes) {
     throw file_error(file, fmt::format("node {} '{}'", node.id, node.name),
                      "its dependencies go in a circle");
   }
-  // Communication that nothing hides: time with either of the two, less the time with computation.
+  // Communication that nothing hides: the time in which communication or computation runs, minus
+  // the time in which computation runs.
   std::vector<Span> both = computing;
   both.insert(both.end(), sending.begin(), sending.end());
   result.alone = length(united(std::move(both))) - length(united(std::move(computing)));

@@ -1,6 +1,6 @@
-// Replay of a Chakra execution trace (`lockstep replay`): nodes run when their dependencies have
-// ended. Computation takes the recorded time; collectives take the recorded time, or the time that
-// they have on another machine.
+// Replay of a Chakra execution trace (`lockstep replay`): a node, which is one operation, runs when
+// its dependencies have ended. Computation takes its recorded time. Collectives take their recorded
+// time, or the time that they would take on another machine.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Figures of one rank's trace, in seconds unless named otherwise.
+// Results for one rank's trace, in seconds unless named otherwise.
 struct Replay {
   double step = 0;               // from the first start to the last end
   double compute = 0, host = 0;  // sums over device nodes and host nodes
@@ -20,13 +20,14 @@ struct Replay {
   double bytes = 0;              // sum over collectives and messages
 };
 
-// Returns the nodes with the durations that their collectives have on the first `ranks` GPUs of
-// `machine`, each alone. Messages, copies and barriers keep their durations.
+// Returns the nodes after setting the durations of collectives to the durations on the first
+// `ranks` GPUs of `machine`, without other traffic. Messages, copies and barriers are unchanged.
 std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& machine, int ranks);
 
-// Plays the nodes. Device and host run one node at a time each, in the order in which nodes become
-// ready; communication starts as soon as its dependencies have ended. `file` is the name in
-// messages. Throws ConfigError if a node depends on a missing node, or dependencies form a circle.
+// Replays the nodes. The device runs one node after the other, in the order in which nodes become
+// ready, and so does the host. Communication starts as soon as its dependencies have ended. `file`
+// is the name in messages. Throws ConfigError if a node depends on a missing node, or if
+// dependencies form a circle.
 Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Hardware properties that a question varies one at a time. `explain` varies them to show the
-// sensitivity of a prediction, advice to find better hardware.
+// Hardware properties that a question varies one after the other: `explain` to show the sensitivity
+// of a prediction, advice (advice.hpp) to find hardware that would help.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@ namespace lockstep {
 // One property and how to change it.
 struct Resource {
   const char* name;   // in `explain`, such as "memory bandwidth"
-  Limit limit;        // the bottleneck that suggests to improve it
-  const char* link;   // class of links that must carry traffic; "" = any
-  const char* words;  // name of a better one; "" = nobody can buy or set it
-  bool rate;          // true: more is better; false: a time, shorter is better
+  Limit limit;        // the bottleneck that suggests improving it
+  const char* link;   // class of links that must carry traffic; "" = no such condition
+  const char* words;  // name of a better one; "" = users cannot buy or set it
+  bool rate;          // true: a larger value is better; false: a smaller one is (times)
   void (*scale)(Machine&, Framework&, double factor);  // multiplies the property by `factor`
 };
 
@@ -62,7 +62,7 @@ inline constexpr std::array resources{
              [](Machine& m, Framework&, double factor) { m.host.message_seconds *= factor; }},
 };
 
-// Factor by which a resource is varied.
+// `explain` and advice multiply or divide a property by this factor.
 inline constexpr double more_of_a_resource = 1.1;
 
 }  // namespace lockstep

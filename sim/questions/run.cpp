@@ -1,4 +1,4 @@
-// Assembles the record of a scenario: expand, simulate, summarise, advise. Figures that compare
+// Assembles the record of a scenario: expands, simulates, summarises, advises. Values that compare
 // points with each other (scaling efficiency) and warnings about the whole scenario are added here.
 #include "questions/run.hpp"
 
@@ -21,12 +21,13 @@ namespace lockstep {
 
 namespace {
 
-// Number of points that get suggestions for a job that fits. Each needs a search, which would take
+// Number of points for which jobs that fit are suggested. Each needs a search, which would take
 // long in a scenario with a thousand points.
 constexpr std::size_t most_suggested_points = 16;
 
-// Warns of each anchor that its own point does not meet. An anchor may be out of reach: factors are
-// bounded, a data loader's rate has no factor, and two rows may contradict each other.
+// Adds a warning for each anchor that the prediction of its point does not meet. This can happen
+// because factors are bounded, because a data loader's rate has no factor, or because two rows
+// contradict each other.
 void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& points,
                             const std::vector<StrategyResult>& results, ResultRecord& record) {
   for (const auto& row : scenario.anchor) {
@@ -45,8 +46,8 @@ void warn_of_missed_anchors(const Scenario& scenario, const std::vector<Point>& 
   }
 }
 
-// Warns of asynchronous workers that finish very different numbers of steps: the data of the slow
-// ones hardly contributes to training.
+// Adds a warning if asynchronous workers finish very different numbers of steps, because the data
+// of the slow workers then hardly contribute to training.
 void warn_of_uneven_workers(const Prediction& p, ResultRecord& record) {
   const std::string uneven = uneven_workers(*p.worker_steps);
   if (uneven.empty()) return;
@@ -115,8 +116,8 @@ ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options) {
     }
     if (p.worker_steps) warn_of_uneven_workers(p, record);
   }
-  // The base of an entry is known only after all its points: efficiencies follow in a loop of their
-  // own.
+  // The base of an entry is known only after all of its points, so a loop of its own computes the
+  // efficiencies.
   record.predictions = std::move(predicted.predictions);
   for (std::size_t i = 0; i < points.size(); ++i) {
     Prediction& p = record.predictions[i];

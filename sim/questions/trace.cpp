@@ -1,5 +1,5 @@
-// Simulates traced points once more, each in a child process with a Timeline as observer (SimGrid
-// allows one world per process). The child returns finished text, the parent writes files.
+// Simulates each traced point one more time, in a child process with a Timeline as observer
+// (SimGrid allows one world per process). The child returns finished text; the parent writes files.
 #include "questions/trace.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ namespace lockstep {
 
 namespace {
 
-constexpr int default_steps = 3;  // traced steps, if each has one micro-batch
+constexpr int default_steps = 3;  // number of traced steps if each has one micro-batch
 
 template <class Value>
 bool has(const std::vector<Value>& list, const Value& value) {
@@ -37,7 +37,7 @@ std::vector<int> gpu_counts(const Scenario& scenario) {
   return {scenario.gpus.begin(), scenario.gpus.end()};
 }
 
-// A path is a folder if it ends with '/' or is one already.
+// A path is a folder if it ends with '/' or is an existing folder.
 bool is_folder(const std::string& path) {
   return path.ends_with('/') || std::filesystem::is_directory(path);
 }
@@ -50,22 +50,22 @@ const Prediction* prediction_of(const ResultRecord& record, const Point& point) 
   return nullptr;
 }
 
-// The executor that the prediction was made with, from its name in the record.
+// The executor (engine/executor.hpp) that computed the prediction, from its name in the record.
 Engine engine_of(const Prediction& predicted) {
   const auto& engines = EnumNames<Engine>::names;
   const auto engine = std::find(engines.begin(), engines.end(), predicted.engine);
   return static_cast<Engine>(engine - engines.begin());
 }
 
-// A point with the ranks and steps to watch, and the executor of its prediction. `automatic` would
-// choose by the number of steps, which a trace changes.
+// A point with the ranks and steps to watch, and the executor of its prediction. `automatic` could
+// choose another executor, because it depends on the number of steps, which a trace changes.
 struct TracedPoint {
   Point point;
   TimelineOptions timeline;
   Engine engine;
 };
 
-// Selects the points and steps that the options ask for.
+// Selects the points and steps that the options name.
 std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOptions& options,
                                        const ResultRecord& record) {
   std::map<std::size_t, int> most;  // by strategy entry
@@ -82,7 +82,7 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
     const Prediction* predicted = prediction_of(record, point);
     if (predicted == nullptr) continue;  // the simulation failed; the record says so
     TimelineOptions timeline{options.ranks};
-    // A step of many micro-batches is long: one is enough to look at.
+    // A step with many micro-batches is long, so one such step is enough.
     const int steps = std::max(1, default_steps / point.job.accumulation);
     if (options.steps) {
       std::tie(timeline.first_step, timeline.last_step) = *options.steps;
@@ -97,8 +97,8 @@ std::vector<TracedPoint> traced_points(std::vector<Point> points, const TraceOpt
   return result;
 }
 
-// Runs in a child: simulates `steps` steps under a timeline and returns tell(timeline, job). The
-// process then ends.
+// Runs in a child process: simulates `steps` steps under a timeline and returns tell(timeline,
+// job). The process ends afterwards.
 PoolAnswer watched(const TracedPoint& traced, int steps,
                    const std::function<std::string(Timeline&, Job&)>& tell) {
   Job job = traced.point.job;
@@ -115,12 +115,12 @@ ForkOptions fork_options(int workers) {
   return {.workers = workers > 0 ? workers : cores};
 }
 
-// Separator of a child's answer for a folder. The answer repeats: rank, length of the rank's file
-// (0 = no file), the file.
+// Separator in a child's answer for a folder. The answer repeats three texts: a rank, the length of
+// the rank's file (0 = no file), and the file.
 constexpr char between = '\0';
 
-// Runs in a child: the events of one point, as one text or one file per rank. `place` numbers the
-// point in a common file.
+// Runs in a child process: returns the events of one point, as one text or as one file per rank.
+// `place` is the number of the point in a file with several points.
 PoolAnswer simulated_events(const TracedPoint& traced, bool by_rank, TraceFormat format,
                             int place) {
   return watched(traced, traced.timeline.last_step, [&](Timeline& timeline, Job& job) {
@@ -154,7 +154,7 @@ TraceHeader header_of(const Point& point) {
   return header;
 }
 
-// The label with letters, digits and - _ . only.
+// The label with every character replaced by - that is not a letter, a digit, - _ or a dot.
 std::string file_name(std::string label) {
   for (char& c : label) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.')
@@ -225,7 +225,7 @@ void check_trace(const Scenario& scenario, const TraceOptions& options) {
   if (options.format == TraceFormat::chakra)
     throw file_error("", "--trace", "a Chakra trace has a file for each rank: name a folder",
                      options.path + "/");
-  // A wrong path must fail before hours of simulation, not after them.
+  // A wrong path must fail before the simulations, which may take hours.
   const std::filesystem::path parent = std::filesystem::absolute(options.path).parent_path();
   if (::access(parent.c_str(), W_OK) != 0) {
     throw OutputError(fmt::format("cannot write {}: {}", options.path, std::strerror(errno)));
@@ -237,8 +237,8 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
   const std::vector<TracedPoint> traced =
       traced_points(expand(scenario, anchor_scales(scenario, run)), options, record);
   const bool by_rank = is_folder(options.path);
-  // One piece of work per point; the parent then joins all events into one file, or splits a
-  // point's answer by rank.
+  // Each point is one piece of work. The parent joins all events to one file, or divides a point's
+  // answer by rank.
   const auto answers =
       fork_map(traced.size(), fork_options(run.workers), [&](std::size_t i, const Report&) {
         return simulated_events(traced[i], by_rank, options.format, static_cast<int>(i));
@@ -268,14 +268,14 @@ WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options
 
 namespace {
 
-// The step that the page shows of a job without a steady state.
+// The step that the page shows if a job has no steady state.
 constexpr int step_without_steady_state = 3;
-// Slices of one page, which limit its size; slices of one timeline, of which a screen cannot show
-// more.
+// Limits of the number of slices: on one page, to limit the page's size, and in one timeline,
+// because a screen cannot show more.
 constexpr std::size_t most_slices = 6000, most_slices_of_one = 2000, least_slices_of_one = 100;
 
 // The step to show. In a steady state it is the last simulated step but one, so that the host's
-// work on the next step appears beside it.
+// work on the next step is visible, too.
 int step_of(const Prediction& predicted, const Job& job) {
   return predicted.extrapolated ? std::max(1, predicted.simulated_steps - 2)
                                 : std::min(step_without_steady_state, job.simulation.steps);
@@ -295,7 +295,7 @@ std::vector<nlohmann::ordered_json> step_timelines(std::vector<Point> points,
                      {.ranks = {0}, .first_step = step, .last_step = step},
                      engine_of(*predicted)});
   }
-  // All timelines share the page's limit of slices equally, between the two limits of one timeline.
+  // All timelines share the page's slices equally, within the limits of one timeline.
   const std::size_t most = std::clamp(most_slices / std::max<std::size_t>(1, shown.size()),
                                       least_slices_of_one, most_slices_of_one);
   const auto answers =

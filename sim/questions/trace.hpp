@@ -1,6 +1,6 @@
-// Traces of simulated steps: points are simulated once more under an observer. `run --trace` writes
-// some steps to files for Perfetto and HolisticTraceAnalysis; `report` draws one step of each
-// strategy.
+// Traces of simulated steps: an observer watches while points are simulated one more time. `run
+// --trace` writes some steps to files for Perfetto and HolisticTraceAnalysis; `report` draws one
+// step of each strategy.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -18,41 +18,43 @@ namespace lockstep {
 // kineto: PyTorch profiler's JSON. chakra: execution traces of MLCommons (results/chakra.hpp).
 enum class TraceFormat { kineto, chakra };
 
-// The points, ranks and steps to trace, and the file.
+// Which points, ranks and steps are traced, and to which file.
 struct TraceOptions {
-  // One file with everything, compressed if its name ends in .gz; or a folder, in which each point
-  // gets a folder with one file per rank.
+  // One file with everything, compressed if its name ends in .gz; or a folder, which gets a
+  // subfolder for each point with one file per rank.
   std::string path;
   std::vector<std::string> strategies{};  // labels; empty = all
   std::vector<int> gpus{};                // empty = the largest GPU count of the strategy
   std::vector<int> ranks{};               // as in TimelineOptions
-  // First and last step. Absent = three steps, or fewer if a step has several micro-batches: the
-  // last simulated ones if the prediction found a steady state, otherwise the ones after the first.
+  // First and last step. If absent: three steps, or fewer if a step has several micro-batches. They
+  // are the last simulated steps if the prediction found a steady state, otherwise steps 1, 2, ...
+  // (the first is step 0).
   std::optional<std::pair<int, int>> steps{};
-  // Chakra files are written to a folder only, for the first of the steps, as chakra.RANK.et.
+  // Chakra needs a folder as `path`, and writes only the first of the steps, as chakra.RANK.et.
   TraceFormat format = TraceFormat::kineto;
 };
 
-// Checks options before hours of simulation. Throws ConfigError if the scenario lacks a strategy,
-// GPU count or rank, and OutputError if the file cannot be written.
+// Checks options before simulations that may take hours. Throws ConfigError if the scenario lacks a
+// strategy, GPU count or rank, or if Chakra gets no folder. Throws OutputError if the file cannot
+// be written.
 void check_trace(const Scenario& scenario, const TraceOptions& options);
 
 // The result of write_traces().
 struct WrittenTraces {
   std::vector<std::string> files;
-  // Chakra only: sentences about asynchronous ranks that do not reach the end of the step.
+  // Sentences about asynchronous ranks that do not reach the end of the step; only with Chakra.
   std::vector<std::string> left_out;
 };
 
-// Simulates the selected points of `record` once more and writes their traces. Throws OutputError
-// if a file cannot be written, std::runtime_error if a simulation fails.
+// Simulates the selected points of `record` one more time and writes their traces. Throws
+// OutputError if a file cannot be written, and std::runtime_error if a simulation fails.
 WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options,
                            const ResultRecord& record, const RunOptions& run = {});
 
-// Simulates `points` once more and returns one step of the first rank of each, as
-// json_of(StepTimeline) for the page. The step belongs to the steady state if `record` has one,
-// otherwise it is one of the first. All timelines together have a few thousand slices at most.
-// Points without a prediction, and points whose simulation fails, are left out.
+// Simulates `points` one more time and returns one step of the first rank of each, as
+// json_of(StepTimeline) for the page. The step belongs to the steady state if `record` found one,
+// otherwise it is one of the first. All timelines together have at most some thousand slices.
+// Leaves out points without a prediction and points whose simulation fails.
 std::vector<nlohmann::ordered_json> step_timelines(std::vector<Point> points,
                                                    const ResultRecord& record, int workers);
 

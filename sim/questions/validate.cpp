@@ -1,5 +1,5 @@
-// Predicts the measured rows of scenarios and tabulates the errors. Two baselines set the bar for a
-// prediction: perfect scaling from the smallest measured GPU count, and a fixed MFU.
+// Predicts the measured rows of scenarios and tabulates the errors. A prediction must beat two
+// baselines: perfect scaling from the smallest measured GPU count, and a fixed MFU.
 #include "questions/validate.hpp"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace lockstep {
 
 namespace {
 
-// A measured step time, as the baselines need it.
+// The values of a measured step time that the baselines need.
 struct MeasuredTime {
   std::size_t row;  // index into the validation rows
   std::size_t entry;
@@ -30,8 +30,8 @@ struct MeasuredTime {
   double step_seconds;
 };
 
-// Baseline: every GPU keeps the samples per second that it has at the strategy's smallest measured
-// GPU count.
+// Baseline: on every GPU count, each GPU processes as many samples per second as on the strategy's
+// smallest measured GPU count.
 void add_perfect_scaling(const std::vector<MeasuredTime>& times, std::vector<ValidationRow>& rows) {
   std::map<std::size_t, const MeasuredTime*> base;
   for (const auto& time : times) {
@@ -52,13 +52,13 @@ std::string signed_percent(double fraction) {
   return fmt::format("{:+.1f} %", 100 * fraction);
 }
 
-// A figure in its unit; "fits" as yes or no.
+// A value in its unit; "fits" as yes or no.
 std::string value_text(const ValidationRow& row, double value) {
   if (row.quantity == "fits") return value > 0 ? "yes" : "no";
   return human(value, row.quantity == "step_s" ? Dimension::seconds : Dimension::bytes, 4);
 }
 
-// Statistics over the absolute errors of `rows`, and of the baselines where they exist.
+// Statistics of the absolute errors of `rows`, and of the baselines for rows that have them.
 ErrorSummary summary_of(const std::string& group, const std::vector<const ValidationRow*>& rows) {
   ErrorSummary summary;
   summary.group = group;
@@ -106,7 +106,8 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
   std::vector<ValidationRow> rows;
   std::vector<MeasuredTime> times;
   const auto scales = anchor_scales(scenario, options);
-  // Each row is expanded alone, so that a GPU count that only `measured:` names works, too.
+  // Each row is expanded separately, so that `measured:` may name a GPU count that the scenario
+  // does not.
   std::vector<Point> points;
   std::vector<std::size_t> entries;
   for (const auto& measured : scenario.measured) {
@@ -131,11 +132,11 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
     row.source = measured.source;
     row.fits = !prediction.out_of_memory;
     row.calibration = measured.calibration;
-    // A row at an anchored point is no test.
+    // A row at an anchored point does not test predictions.
     for (const auto& anchor : scenario.anchor) {
       row.calibration |= entry_of(scenario, anchor) == entries[i] && anchor.gpus == measured.gpus;
     }
-    // One row for each figure that the measurement gives: step time, memory, whether it fits.
+    // One row for each measured value: step time, memory, whether the job fits.
     const double seconds = measured_step_seconds(scenario, points[i], measured);
     if (seconds > 0) {
       ValidationRow time = row;
@@ -192,7 +193,8 @@ std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& all
     if (!row.calibration) tests.push_back(&row);
   }
   if (!tests.empty()) summaries.push_back(summary_of("all tests of prediction", tests));
-  // Adds a part of all tests, unless it is empty or everything.
+  // Adds a summary of the tests for which belongs() is true, unless it is true for none or for all
+  // tests.
   const auto add_part = [&](const char* group, auto belongs) {
     std::vector<const ValidationRow*> part;
     std::copy_if(tests.begin(), tests.end(), std::back_inserter(part), belongs);

@@ -1,5 +1,5 @@
-// Validation: predictions beside the `measured:` rows of scenarios, with two simple baselines.
-// `validate` prints the errors; docs and nightly runs use the summaries.
+// Validation: compares predictions with the `measured:` rows of scenarios, and with two simple
+// baselines. `validate` prints the errors; docs and nightly runs use the summaries.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// One measured figure and its prediction.
+// One measured value and its prediction.
 struct ValidationRow {
   std::string group;     // folder of the scenario's file, such as "ovi2026"
   std::string scenario;  // name of the scenario's file, without .yaml
@@ -20,15 +20,15 @@ struct ValidationRow {
   int gpus = 1, gpus_per_node = 1;
   std::string quantity;  // "step_s", "allocated_bytes" or "fits" (1 or 0)
   double predicted = 0, measured = 0;
-  Interval interval;     // of the prediction; low = high = 0 without one
+  Interval interval;     // of the prediction; low = high = 0 if there is none
   StepError step_error;  // the parts of the interval
-  // Step seconds by the baselines; absent at the smallest GPU count, and for figures other than
-  // time.
+  // Step seconds by the baselines, only for rows of quantity "step_s". `perfect_scaling` is also
+  // absent at the strategy's smallest GPU count.
   std::optional<double> perfect_scaling;
   std::optional<double> fixed_utilisation;
-  // The row took part in a fit or anchors its scenario: it is no test of prediction.
+  // The row took part in a fit or anchors its scenario, so it does not test predictions.
   bool calibration = false;
-  // Predicted to fit into memory; the measured job did fit.
+  // Whether the job is predicted to fit into memory.
   bool fits = true;
   std::string source;
 };
@@ -41,7 +41,7 @@ struct ErrorSummary {
   std::string group;
   std::size_t rows = 0;
   double median = 0, mean = 0, p90 = 0, worst = 0;  // of the absolute relative error
-  // Mean absolute relative errors of the baselines; absent without such rows.
+  // Mean absolute relative errors of the baselines; absent if no row has the baseline.
   std::optional<double> perfect_scaling_mean;
   std::optional<double> fixed_utilisation_mean;
   double inside = 0;              // share of rows inside their 90 % interval
@@ -49,22 +49,23 @@ struct ErrorSummary {
 };
 
 // MFU that the fixed-utilisation baseline assumes for every run. 40 % is the usual rule of thumb
-// for large transformers: most reports of well-tuned training on A100 state about this MFU.
+// for large transformers: most reports of well-tuned training on A100 name about this MFU.
 inline constexpr double baseline_utilisation = 0.40;
 
-// Predicts every measured row of the scenario and returns one row per measured figure. Throws
-// ConfigError for errors of the input, std::runtime_error if a simulation fails.
+// Predicts every measured row of the scenario and returns one row per measured value. Throws
+// ConfigError for errors of the input, and std::runtime_error if a simulation fails.
 std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const RunOptions& options);
 
-// One summary per group in order of first appearance; rows of calibration form groups of their own,
-// with " (calibration)" after the name. Then a summary of all tests of prediction, and its parts by
-// one GPU, one node and several nodes. "fits" rows have no relative error and are left out.
+// One summary per group in order of first appearance. Calibration rows form groups of their own,
+// with " (calibration)" after the name. Then come a summary of all tests of prediction, and
+// summaries of the tests on one GPU, on one node and on several nodes. "fits" rows have no relative
+// error and are left out.
 std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows);
 
 Table validation_table(const std::vector<ValidationRow>& rows);
 Table summary_table(const std::vector<ErrorSummary>& summaries);
-// OpenMetrics 1.0 text for a dashboard: a gauge for each figure of a summary, by group. Errors and
-// coverage are fractions; coverage is given only for groups with intervals.
+// OpenMetrics 1.0 text for a dashboard: gauges for the values of each summary, labelled by group.
+// Errors and coverage are fractions; coverage is given only for groups with intervals.
 std::string validation_openmetrics(const std::vector<ErrorSummary>& summaries);
 std::string validation_json(const std::vector<ValidationRow>& rows,
                             const std::vector<ErrorSummary>& summaries);

@@ -1,5 +1,5 @@
-// Joins the answers of alternatives into one table, sorted as asked. Sentences that several rows
-// share are printed once, after the numbers of their rows.
+// Joins the answers of alternatives into one table in the requested order. Sentences that several
+// rows share are printed once, after the numbers of their rows.
 #include "results/alternatives.hpp"
 
 #include <fmt/format.h>
@@ -22,14 +22,14 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::infinity();  // no value: after all others
 
-// The key of a ranking. Whole runs and single samples do not compare, so the time is that
-// of a run only where all have one.
+// The key of a ranking. The time of a run and the time of a sample cannot be compared, so the key
+// is the time of the run only if all predictions know it.
 struct Ranking {
   SortKey key;
   bool runs;
 };
 
-// The smaller the better; infinity = no answer.
+// The number to sort by: smaller is better; infinity = no value.
 double rank_of(const Prediction& p, const Ranking& ranking) {
   switch (ranking.key) {
     case SortKey::none:
@@ -49,7 +49,8 @@ double rank_of(const Prediction& p, const Ranking& ranking) {
   return 0;
 }
 
-// The order of two predictions: rows that fit come first, then by the key.
+// Whether `a` is before `b`: a prediction that fits is before one that does not; otherwise the
+// smaller key is first.
 bool before(const Prediction& a, const Prediction& b, const Ranking& ranking) {
   if (a.out_of_memory.has_value() != b.out_of_memory.has_value()) return !a.out_of_memory;
   return rank_of(a, ranking) < rank_of(b, ranking);
@@ -60,8 +61,8 @@ const Prediction& prediction_of(const AlternativesRecord& record, const Alternat
       .record.predictions[static_cast<std::size_t>(row.prediction)];
 }
 
-// A record with the predictions of all alternatives, in table order: the summary chooses its
-// columns by looking at all points together.
+// A record with the predictions of all alternatives, in the order of the table. The summary needs
+// it, because it chooses its columns by looking at all points together.
 ResultRecord joined(const AlternativesRecord& record) {
   ResultRecord all;
   all.predictions = rows_of(record);
@@ -69,7 +70,8 @@ ResultRecord joined(const AlternativesRecord& record) {
   return all;
 }
 
-// The table with the choices in front; its rows are the rows of the order for which `has` is true.
+// The table with the columns of the choices in front. `table` has a row for each row of the order
+// for which `has` is true.
 Table with_choices(const AlternativesRecord& record, const Table& table, auto has) {
   std::vector<Table::Column> columns{{"row"}};
   for (const Chosen& choice : record.alternatives.front().chosen) {
@@ -92,7 +94,7 @@ Table with_choices(const AlternativesRecord& record, const Table& table, auto ha
   return result;
 }
 
-// "row 2", "rows 1-3, 5"; ascending.
+// "row 2" or "rows 1-3, 5". `rows` is ascending.
 std::string rows_text(const std::vector<std::size_t>& rows) {
   std::vector<std::string> ranges;
   for (std::size_t i = 0; i < rows.size();) {
@@ -105,7 +107,7 @@ std::string rows_text(const std::vector<std::size_t>& rows) {
   return fmt::format("row{} {}", rows.size() == 1 ? "" : "s", fmt::join(ranges, ", "));
 }
 
-// Accuracy table and the points that reach the target first and most cheaply; "" if nothing was
+// Accuracy table, and the points that reach the target first and most cheaply; "" if no point was
 // trained.
 std::string accuracies(const AlternativesRecord& record, const ResultRecord& all) {
   const Table trained = accuracy_table(all);
@@ -118,8 +120,8 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
       std::any_of(all.predictions.begin(), all.predictions.end(),
                   [](const auto& p) { return p.accuracy && p.accuracy->target; });
   if (!has_target) return out;
-  // One line about the best row by `spent`, with the rows whose intervals overlap; false if there
-  // is none.
+  // Adds one line about the row that spends least to reach the target, and the rows whose intervals
+  // overlap its interval. Returns false if there is no such row.
   const auto tell = [&](const char* title, const SpentToTarget& spent,
                         std::string (*text)(const Accuracy&)) {
     const auto least = least_to_target(all.predictions, spent);
@@ -143,7 +145,7 @@ std::string accuracies(const AlternativesRecord& record, const ResultRecord& all
   return out;
 }
 
-// A line about the best row for a key; "" = no row has a value.
+// A line about the best row for a key; "" if no row has a value.
 std::string best_text(const ResultRecord& all, SortKey key, const char* title) {
   const std::optional<std::size_t> best = best_of(all.predictions, key);
   if (!best) return "";
@@ -157,7 +159,7 @@ std::string best_text(const ResultRecord& all, SortKey key, const char* title) {
                      : fmt::format(", {} samples/s\n", rate_text(p.samples_per_second)));
 }
 
-// The bottleneck without the figures in its middle, which differ between rows: "compute: 89 % of
+// The bottleneck without the numbers in its middle, which differ between rows: "compute: 89 % of
 // the step ...; a faster GPU would help" becomes "compute; a faster GPU would help".
 std::string limit_of(const std::string& bottleneck) {
   const std::size_t colon = bottleneck.find(':'), advice = bottleneck.rfind(';');
@@ -166,10 +168,11 @@ std::string limit_of(const std::string& bottleneck) {
   return bottleneck.substr(0, colon) + bottleneck.substr(advice);
 }
 
-// Bottlenecks, suggestions and notes, each sentence once, after its rows: "rows 1-3, 5: ...".
+// Bottlenecks, suggestions and notes. Each sentence is printed once, after its rows: "rows 1-3, 5:
+// ...".
 std::string grouped(const ResultRecord& all) {
   std::vector<std::pair<std::string, std::vector<std::size_t>>> sentences;
-  // Adds a row to a sentence, which keeps its first place.
+  // Adds a row to a sentence. The order of sentences is that of their first rows.
   const auto add = [&](const std::string& sentence, std::size_t row) {
     auto known = std::find_if(sentences.begin(), sentences.end(),
                               [&](const auto& other) { return other.first == sentence; });

@@ -1,5 +1,5 @@
-// Texts of figures in reports for people. Use them in every table and sentence, so that figures
-// look alike.
+// Formats numbers for reports that people read. Use these functions in every table and sentence, so
+// that equal numbers look alike.
 #pragma once
 
 #include <fmt/format.h>
@@ -34,15 +34,15 @@ inline std::string bytes_text(double value) {
 inline std::string gpus_text(int gpus) {
   return fmt::format("{} GPU{}", gpus, gpus == 1 ? "" : "s");
 }
-// A fraction in percent, with one decimal.
+// Formats a fraction as a percentage with one decimal.
 inline std::string percent(double fraction) {
   return fmt::format("{:.1f} %", 100 * fraction);
 }
-// The name of a scenario's point.
+// Names one point of a scenario, a strategy on a number of GPUs: "ddp on 8 GPUs".
 inline std::string point_text(const std::string& strategy, int gpus) {
   return fmt::format("{} on {}", strategy, gpus_text(gpus));
 }
-// "$102622.89" as "$102,622.89": commas in the first run of digits.
+// Inserts commas into the first run of digits: "$102622.89" becomes "$102,622.89".
 inline std::string with_separators(std::string text) {
   constexpr const char* digits = "0123456789";
   const std::size_t first = text.find_first_of(digits);
@@ -54,11 +54,11 @@ inline std::string with_separators(std::string text) {
 inline std::string dollars_text(double dollars) {
   return with_separators(human(dollars, Dimension::dollars));
 }
-// "-" for no price.
+// "-" if there is no price.
 inline std::string dollars_or_dash(double dollars) {
   return dollars > 0 ? dollars_text(dollars) : "-";
 }
-// Whole numbers with separators from 100 on, three digits below.
+// From 100 on whole numbers with commas, below 100 three digits.
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? with_separators(fmt::format("{:.0f}", per_second))
                            : fmt::format("{:.3g}", per_second);

@@ -1,6 +1,6 @@
 // Reads and writes Chakra's protobuf messages without a protobuf library (core/protobuf_wire.hpp).
-// A file is a sequence of messages, each after its length: first the metadata, then the nodes.
-// Field numbers come from et_def.proto.
+// A file is a sequence of messages, each preceded by its length: first the metadata, then the
+// nodes. Field numbers come from et_def.proto.
 #include "results/chakra.hpp"
 
 #include <fmt/format.h>
@@ -16,25 +16,26 @@
 namespace lockstep {
 namespace {
 
-// The schema's version in the metadata, and the names of two attributes of our own.
+// The schema's version in the metadata, and the names of two attributes that only this program
+// writes.
 constexpr std::string_view schema_version = "0.0.4";
 constexpr std::string_view exact_start = "lockstep_start_seconds";
 constexpr std::string_view exact_duration = "lockstep_seconds";
 
-// Indexed by CollectiveCommType. Empty = a collective that this program does not know.
+// Indexed by CollectiveCommType; empty = a collective that this program does not know.
 constexpr std::array<std::string_view, 10> collectives{
     "all_reduce", "reduce",     "all_gather",     "", "",
     "broadcast",  "all_to_all", "reduce_scatter", "", "barrier"};
 
-// An attribute with its name; the caller adds the value.
+// Begins an attribute with its name; the caller adds the value.
 WireWriter named(std::string_view name) {
   WireWriter attribute;
   attribute.text(1, name);
   return attribute;
 }
 
-// A node as a protobuf message. Field numbers: 1 id, 2 name, 3 type, 5 data dependencies, 6 start
-// and 7 duration in microseconds, 10 attributes.
+// Encodes a node as a protobuf message. Field numbers: 1 id, 2 name, 3 type, 5 data dependencies, 6
+// start and 7 duration in microseconds, 10 attributes.
 WireWriter node_message(const ChakraNode& node) {
   WireWriter message;
   message.integer(1, node.id);
@@ -71,7 +72,7 @@ struct Attribute {
   double real = 0;
 };
 
-// Reads the name and the value of an attribute. Integers of every protobuf type are kept as 64
+// Reads the name and the value of an attribute. Integers of every protobuf type are stored as 64
 // bits.
 Attribute read_attribute(WireMessage message) {
   Attribute attribute;
@@ -91,13 +92,14 @@ Attribute read_attribute(WireMessage message) {
   throw file_error(file, fmt::format("node {} '{}'", node.id, node.name), problem);
 }
 
-// Reads a node. Both kinds of dependencies (4 control, 5 data) are joined. Throws ConfigError if
-// type, duration or collective are invalid.
+// Reads a node. Its control dependencies (field 4) and data dependencies (field 5) become one list.
+// Throws ConfigError if type, duration or collective are invalid.
 ChakraNode read_node(const std::string& file, WireMessage message) {
   ChakraNode node;
   std::optional<std::uint64_t> collective;
   std::uint64_t type = 0;
-  // The exact times of our own attributes win over the whole microseconds of the schema.
+  // If this program's attributes give exact times, they replace the whole microseconds of the
+  // schema.
   std::optional<double> start, seconds;
   for (WireField field; message.next(field);) {
     if (field.number == 1) node.id = field.value;

@@ -1,6 +1,6 @@
-// Execution traces of MLCommons Chakra (schema 0.0.4: et_def.proto): one file a rank, of nodes that
-// depend on each other. Use it to export a timeline to ASTRA-sim. Attributes as ASTRA-sim reads
-// them: is_cpu_op, comm_type, comm_size.
+// Execution traces of MLCommons Chakra (schema 0.0.4: et_def.proto), as input for ASTRA-sim. A
+// trace has one file for each rank; a file is a list of nodes, which are operations that depend on
+// each other. ASTRA-sim reads the attributes is_cpu_op, comm_type and comm_size.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// One node of a trace. Type has the numbers of et_def.proto.
+// One node of a trace. Type has the values of et_def.proto.
 struct ChakraNode {
   enum class Type {
     metadata = 1,
@@ -25,19 +25,19 @@ struct ChakraNode {
   std::uint64_t id = 0;
   std::string name;
   Type type = Type::compute;
-  std::vector<std::uint64_t> after;  // control and data dependencies, ids
-  double start = 0, seconds = 0;     // start since the begin of the trace, and duration
+  std::vector<std::uint64_t> after;  // ids of the nodes on which it depends (control and data)
+  double start = 0, seconds = 0;     // seconds from the start of the trace, and duration
   bool on_host = false;              // a CPU operation
   std::string collective;            // "all_reduce"; collectives only
-  double bytes = 0;                  // of communication nodes
+  double bytes = 0;                  // payload of communication nodes
 };
 
-// Serializes the nodes. Chakra stores whole microseconds; exact times are stored, too, as
-// attributes of type double, so that read_chakra() restores them.
+// Serialises the nodes. Chakra stores whole microseconds, so exact times are also stored, as
+// attributes of type double, from which read_chakra() restores them.
 std::string chakra_bytes(const std::vector<ChakraNode>& nodes);
 
-// Reads a file's nodes in their order. `file` is the name in messages. Throws ConfigError for a
-// file that is no trace, an unknown collective, or two nodes with equal ids.
+// Reads the nodes in the order of the file. `file` is the name in messages. Throws ConfigError if
+// the file is no trace, a type, duration or collective is invalid, or two nodes have the same id.
 std::vector<ChakraNode> read_chakra(const std::string& file, std::string_view bytes);
 
 }  // namespace lockstep

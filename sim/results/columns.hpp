@@ -1,6 +1,6 @@
-// The columns of a value with declared fields (fields.hpp), in the order of declaration, including
-// fields of parts. Used for CSV and the rows of a sweep. A field becomes a column if its
-// declaration names one.
+// Lists the columns of a value whose fields are declared (fields.hpp), in the order of declaration
+// and including the fields of its parts. CSV output and the rows of a sweep use it. A field becomes
+// a column only if its declaration names one.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,15 +16,15 @@ namespace lockstep {
 // One cell with the name of its column.
 struct Cell {
   std::string column;
-  std::string text;    // the shortest exact decimal of a number; "" = there is none
-  bool words = false;  // text, not a number or a truth value
+  std::string text;    // the shortest exact decimal of a number; "" = no value
+  bool words = false;  // true for text, false for numbers and truth values
 };
 
-// A visitor that collects the cells of a value. Every value of a type gives the same columns, so
-// that rows can stand under one header.
+// A visitor that collects the cells of a value. All values of one type give the same columns, so
+// that one header fits all rows.
 class ColumnCells : public FigureVisitor<ColumnCells> {
  public:
-  // Absent optional parts give empty cells: the part's columns come from a default value.
+  // An absent optional part gives empty cells; the names of its columns come from a default value.
   template <class T>
   void visit(const Figure& figure, const T& value) {
     if constexpr (figures::is_optional<T>) {
@@ -52,7 +52,7 @@ class ColumnCells : public FigureVisitor<ColumnCells> {
       describe(*this, value);
     }
   }
-  // A column that is not a field of its own.
+  // Adds a column that does not belong to a field.
   template <class T>
   void column(const char* name, const T& value) {
     cells.push_back({name, fmt::format("{}", value), !std::is_arithmetic_v<T>});

@@ -1,5 +1,5 @@
 // CSV rendering of records: one row per prediction or run, with the shortest exact decimal of every
-// number. Real runs have the columns of predictions, so that both can be put into one table.
+// number. Real runs have the columns of predictions, so that one table can hold both.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,8 @@ namespace lockstep {
 namespace {
 
 template <class T>
-// The cells of a row: columns of the record's head, then the declared columns of the value.
+// The cells of a row: first the columns of the record's head, then the declared columns of the
+// value.
 std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   ColumnCells csv;
   csv.column("scenario", head.scenario);
@@ -27,7 +28,8 @@ std::vector<Cell> cells_of(const RecordHead& head, const T& value) {
   return std::move(csv.cells);
 }
 
-// A table with the columns of predictions. Figures that a real run lacks become empty cells.
+// A table with the columns of predictions. If a real run has no value for a column, its cell is
+// empty.
 class Rows {
  public:
   Rows() : table_(columns()) {}
@@ -47,7 +49,7 @@ class Rows {
   std::string csv() const { return table_.csv(); }
 
  private:
-  // The columns of an empty prediction are the columns of all.
+  // All rows have the columns of an empty prediction.
   static std::vector<Table::Column> columns() {
     std::vector<Table::Column> columns;
     for (const Cell& cell : cells_of(RecordHead{}, Prediction{})) columns.push_back({cell.column});

@@ -1,11 +1,11 @@
-// The ONE declaration of each field of a result: its name in output, its CSV column, its meaning.
+// The only declaration of each field of a result: its name in output, its CSV column, its meaning.
 // Visitors derive everything else from it: JSON and CSV, the JSON Schema and its table in the docs,
-// the messages of child processes, the check that every figure is a number. core/fields.hpp does
-// the same for files that people write; figures here are plain numbers in SI units, and their names
-// carry the unit.
+// the messages of child processes, and the check that every number is finite. core/fields.hpp does
+// the same for files that people write. Values here are plain numbers in SI units, and their names
+// contain the unit.
 //
 //   v.field("samples", r.samples, "Samples of one step.", {.column = "samples"});
-//   v.column("model", r.model);  // of CSV alone
+//   v.column("model", r.model);  // only in CSV
 #pragma once
 
 #include <concepts>
@@ -21,7 +21,7 @@
 
 namespace lockstep {
 
-// Version of the JSON layout; must be raised when a field changes its meaning or is removed.
+// Version of the JSON layout. Raise it if a field is removed or changes its meaning.
 inline constexpr int result_schema_version = 1;
 
 // Properties of a field.
@@ -29,28 +29,28 @@ struct Figure {
   const char* name = "";  // in JSON
   const char* doc = "";
   const char* column = "";    // in CSV; "" = no column
-  double min = 0;             // of numbers, inclusive
-  bool none_at_zero = false;  // 0 means absent: the field is left out
-  bool may_be_nan = false;    // NaN is allowed, and null in JSON
+  double min = 0;             // smallest allowed number
+  bool none_at_zero = false;  // 0 means absent: JSON leaves the field out
+  bool may_be_nan = false;    // NaN is allowed and written as null in JSON
 };
 
-// Base class of the visitors of results. A visitor defines visit(figure, value); it may override
-// column(name, value), which only CSV needs.
+// Base class of the visitors of results. A visitor defines visit(figure, value), where `figure` has
+// the properties of the field. It may override column(name, value), which only CSV needs.
 template <class Visitor>
 struct FigureVisitor : FieldVisitor<Visitor, Figure> {
   template <class T>
   void column(const char*, const T&) {}
 };
 
-// A value to read or to fill.
+// Accepts both a U to fill and a const U to read.
 template <class T, class U>
 concept Either = std::same_as<std::remove_const_t<T>, U>;
 
-// For differences and intervals, which may be negative.
+// Minimum of numbers that may be negative, such as differences.
 inline constexpr double no_minimum = -std::numeric_limits<double>::infinity();
 
-// The parts of a step, under the names of step_parts.hpp. Rounding may leave a part slightly below
-// 0; broken_invariant() checks it.
+// The parts of a step, with the names of step_parts.hpp. Rounding may leave a part slightly below
+// 0, so broken_invariant() checks the parts, not the minimum.
 template <class Visitor, Either<StepSplit> Split>
 void describe(Visitor& v, Split& s) {
   for (const StepPart& part : named_parts) {
@@ -59,7 +59,7 @@ void describe(Visitor& v, Split& s) {
   }
 }
 
-// Exposed communication by axis, seconds. Rounding may leave a value slightly below 0.
+// Exposed communication by axis, in seconds. Rounding may leave a value slightly below 0.
 template <class Visitor, Either<AxisSeconds> Seconds>
 void describe(Visitor& v, Seconds& s) {
   const Figure any{.min = no_minimum};
@@ -70,7 +70,7 @@ void describe(Visitor& v, Seconds& s) {
   v.field("data", s.data, "Gradients, parameters, and copies to and from hosts and drives.", any);
 }
 
-// Relative errors, one sigma each. JSON only: CSV has the interval.
+// Relative errors, one sigma each. Only in JSON, because CSV has the interval.
 template <class Visitor, Either<StepError> Error>
 void describe(Visitor& v, Error& e) {
   v.field("work", e.work, "Error of the times of devices and hosts.");
@@ -80,7 +80,7 @@ void describe(Visitor& v, Error& e) {
   v.field("draws", e.draws, "Error of the mean over random draws.");
 }
 
-// Times of a class of ranks.
+// Times of a class of ranks, that is, of ranks with equal times.
 template <class Visitor, Either<RankTimes> Times>
 void describe(Visitor& v, Times& t) {
   v.field("rank", t.rank, "First rank of a group of ranks with equal times.");
@@ -95,7 +95,7 @@ void describe(Visitor& v, Times& t) {
           {.min = no_minimum});
 }
 
-// Differences to the simulation without stragglers. A difference may be negative, so it has no
+// Differences from the simulation without stragglers. A difference may be negative, so it has no
 // minimum.
 template <class Visitor, Either<StragglerCost> Cost>
 void describe(Visitor& v, Cost& c) {
@@ -110,7 +110,7 @@ void describe(Visitor& v, Cost& c) {
   v.field("ranks", c.ranks, "Parts of a mean step on each rank; equal ranks are one entry.");
 }
 
-// Fields of hosts and drives appear only if something is offloaded.
+// Memory at its peak. Fields of hosts and drives appear only if something is offloaded.
 template <class Visitor, Either<MemoryUse> Memory>
 void describe(Visitor& v, Memory& m) {
   v.field("allocated_bytes", m.allocated, "Peak of live tensors (max_memory_allocated).",
@@ -137,8 +137,8 @@ void describe(Visitor& v, Memory& m) {
           {.none_at_zero = true});
 }
 
-// Ranks along each axis; their product without `expert` is the number of GPUs, since experts share
-// the GPUs of the other axes.
+// Ranks along each axis. The product of all but `expert` is the number of GPUs, because experts
+// share the GPUs of the other axes.
 template <class Visitor, Either<MeshRecord> M>
 void describe(Visitor& v, M& m) {
   v.field("data", m.data, "Replicas of the model.", {.min = 1});
@@ -148,7 +148,7 @@ void describe(Visitor& v, M& m) {
   v.field("expert", m.expert, "GPUs that share the experts of a layer.", {.min = 1});
 }
 
-// A stage has the same parts of a step and the same memory figures as the whole job.
+// A stage has the same parts of a step and the same memory fields as the whole job.
 template <class Visitor, Either<StageRecord> S>
 void describe(Visitor& v, S& s) {
   v.field("stage", s.stage, "Index in the pipeline, from 0.");
@@ -159,7 +159,7 @@ void describe(Visitor& v, S& s) {
   v.field("memory", s.memory, "Peak memory of one GPU of the stage.");
 }
 
-// JSON only: a row of CSV has no place for a list.
+// Traffic of one class of links. Only in JSON, because a row of CSV cannot hold a list.
 template <class Visitor, Either<LinkTraffic> Traffic>
 void describe(Visitor& v, Traffic& t) {
   v.field("links", t.link_class, "Class of the links: NVLink, PCIe, NIC, host memory, ...");
@@ -209,7 +209,8 @@ void describe(Visitor& v, Moment& m) {
   v.field("interval", m.interval, "90 % interval of that mean.", {.min = no_minimum});
 }
 
-// Figures of a target appear only if the scenario has one and a seed reached it.
+// Accuracy of trained points. Fields of a target appear only if the scenario has one, and times and
+// prices only if a seed reached it.
 template <class Visitor, Either<Accuracy> A>
 void describe(Visitor& v, A& a) {
   v.field("seeds", a.seeds, "Number of trainings.");
@@ -320,7 +321,8 @@ void describe(Visitor& v, E& e) {
   v.field("carbon_kilograms", e.carbon_kilograms, "CO2, where the scenario has carbon_intensity.");
 }
 
-// The mesh in JSON, and in CSV always five columns: data parallelism alone counts as a mesh.
+// The mesh: one field in JSON, always five columns in CSV. Without a mesh the columns show data
+// parallelism on all GPUs.
 template <class Visitor, Either<Prediction> P>
 void describe_mesh(Visitor& v, P& p) {
   v.field("mesh", p.mesh, "Sizes of the axes, if there is more than data parallelism.");
@@ -334,8 +336,8 @@ void describe_mesh(Visitor& v, P& p) {
   v.column("ep", mesh.expert);
 }
 
-// All fields of a prediction, in the order of output. Figures that follow from others (rates per
-// GPU, free bytes) are computed here. Intervals are one field in JSON and two columns in CSV.
+// All fields of a prediction, in the order of output. Numbers that follow from others (rates per
+// GPU, free bytes) are computed here. An interval is one field in JSON and two columns in CSV.
 template <class Visitor, Either<Prediction> P>
 void describe(Visitor& v, P& p) {
   v.field("strategy", p.strategy, "Name or label in the scenario.", {.column = "strategy"});
@@ -421,7 +423,7 @@ void describe(Visitor& v, F& f) {
   v.field("reason", f.reason, "Why there is no prediction.");
 }
 
-// Phases of a real step, in seconds; each one ends with an event on the rank.
+// Phases of a real step, in seconds, by the events at which they end on a rank.
 template <class Visitor, Either<PhaseSeconds> Phases>
 void describe(Visitor& v, Phases& p) {
   v.field("forward", p.forward, "Time until the loss is computed.");
@@ -444,7 +446,7 @@ void describe(Visitor& v, S& s) {
           "Staleness of every update that the server applied, in order.");
 }
 
-// A real run has the columns of a prediction where both have the figure.
+// A real run uses the column of a prediction for every value that both have.
 template <class Visitor, Either<RealRun> Run>
 void describe(Visitor& v, Run& r) {
   v.field("strategy", r.strategy, "As --strategy names it.", {.column = "strategy"});
@@ -476,7 +478,7 @@ void describe(Visitor& v, Run& r) {
   v.field("notes", r.notes, "Remarks about this run.");
 }
 
-// The head begins with the version of the layout and of the program.
+// The head, which begins with the versions of the layout and of the program.
 template <class Visitor, Either<RecordHead> Head>
 void describe(Visitor& v, Head& h) {
   const int schema_version = result_schema_version;
@@ -522,7 +524,7 @@ void describe(Visitor& v, Row& r) {
   v.field("prediction", r.prediction, "Index in the predictions of that alternative.");
 }
 
-// A question with alternatives: all their records, and the order of the common table.
+// The answer to a question with alternatives: all their records, and the order of the common table.
 template <class Visitor, Either<AlternativesRecord> Record>
 void describe(Visitor& v, Record& r) {
   v.field("alternatives", r.alternatives, "One per combination of the listed values.");

@@ -1,6 +1,6 @@
-// The invariants of a prediction: broken_invariant() of record.hpp. Figures are visited through
-// their declarations (fields.hpp), so that no new figure escapes the check for NaN and for its
-// minimum.
+// Checks the invariants of a prediction (broken_invariant(), declared in record.hpp). The check
+// visits numbers through their declarations (fields.hpp), so that it covers every new number: each
+// must be finite and not below its minimum.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -11,10 +11,10 @@ namespace lockstep {
 
 namespace {
 
-constexpr double rounding = 1e-9;   // relative; sums of ten thousand doubles stay far below
-constexpr double adding_up = 1e-6;  // relative difference between a step and the sum of its parts
+constexpr double rounding = 1e-9;   // relative; errors of long sums are far smaller
+constexpr double adding_up = 1e-6;  // relative difference of a step and the sum of its parts
 
-// A visitor that finds the first figure that is not finite or below its minimum.
+// A visitor that finds the first number that is not finite or below its minimum.
 class Faults : public FigureVisitor<Faults> {
  public:
   template <class T>
@@ -38,7 +38,7 @@ class Faults : public FigureVisitor<Faults> {
   std::string fault;
 };
 
-// The first invalid figure; "" = all are valid.
+// The first invalid number, with its name; "" if all are valid.
 std::string not_finite(const Prediction& p) {
   Faults faults;
   describe(faults, p);

@@ -1,5 +1,5 @@
-// JSON rendering of records: one document, whose key names carry the unit (fields.hpp). The fields
-// come from their declarations, so nothing is listed here.
+// JSON rendering of records: one document, whose key names contain the unit. The fields come from
+// their declarations (fields.hpp), so this file lists none.
 #include "results/json_fields.hpp"
 #include "results/render.hpp"
 
@@ -7,7 +7,7 @@ namespace lockstep {
 
 namespace {
 
-// The text of a document. Bytes that are not UTF-8 are replaced, since names come from users.
+// The text of a document. Bytes that are not UTF-8 are replaced, because names come from users.
 std::string document(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -1,5 +1,5 @@
-// Values with declared fields (fields.hpp) as JSON, and back. Use it between processes and for
-// documents of results.
+// Converts values with declared fields (fields.hpp) to JSON and back. Used for result documents and
+// for messages between processes.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// Kinds of field types that the visitors of results distinguish.
+// Kinds of field types that the visitors of results treat differently.
 namespace figures {
 
 template <class T>
@@ -27,14 +27,14 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-// Value -> count, and kind of memory -> bytes: JSON objects with free keys.
+// JSON objects with arbitrary keys: value -> count, and kind of memory -> bytes.
 using Histogram = std::map<std::int64_t, std::int64_t>;
 using Kinds = std::map<std::string, double>;
 
 template <class T>
 // Numbers, truth values and texts.
 inline constexpr bool is_plain = std::is_arithmetic_v<T> || std::is_same_v<T, std::string>;
-// Whether describe() declares its fields.
+// Whether T has a describe() function that declares its fields.
 template <class T>
 inline constexpr bool has_fields =
     std::is_class_v<T> && !is_plain<T> && !is_vector<T> && !is_optional<T> &&
@@ -42,12 +42,13 @@ inline constexpr bool has_fields =
 
 }  // namespace figures
 
-// A value as JSON: numbers, texts and enum names as they are, an Interval as [low, high], a list as
-// an array, a Histogram as an object, a type with declared fields as an object with these fields.
+// Converts a value to JSON: numbers and texts unchanged, enumerators as their names, an Interval as
+// [low, high], a list as an array, a Histogram as an object, a type with declared fields as an
+// object with these fields.
 template <class T>
 nlohmann::ordered_json json_of(const T& value);
 
-// Collects the fields of a value as a JSON object. Absent optional fields are left out, and so are
+// Collects the fields of a value as a JSON object. Leaves out optional fields that are absent, and
 // zeros of fields that declare none_at_zero.
 class JsonWriter : public FigureVisitor<JsonWriter> {
  public:
@@ -89,13 +90,13 @@ nlohmann::ordered_json json_of(const T& value) {
   }
 }
 
-// Reads every field that JsonWriter wrote, bit for bit. Throws nlohmann::json::exception if the
-// JSON has another form.
+// Reads every field that JsonWriter wrote, with exactly the same value. Throws
+// nlohmann::json::exception if the JSON has another structure.
 template <class T>
 void read_json(const nlohmann::ordered_json& json, T& value);
 
-// The inverse of JsonWriter: fills the fields of a value. A missing field is an error unless it may
-// be absent.
+// The inverse of JsonWriter: fills the fields of a value. A missing field is an error unless it is
+// optional or declares none_at_zero.
 class JsonReader : public FigureVisitor<JsonReader> {
  public:
   explicit JsonReader(const nlohmann::ordered_json& json) : json_(json) {}

@@ -1,5 +1,5 @@
-// The layout of JSON with declared fields (fields.hpp): JSON Schema and a table for docs. Used by
-// `lockstep schema` and the generated docs.
+// The layout of JSON with declared fields (fields.hpp): as a JSON Schema for `lockstep schema`, and
+// as a table for the generated docs.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ class SchemaWriter : public FigureVisitor<SchemaWriter> {
   std::vector<std::string> required;
 };
 
-// Schema of a type with declared fields; unknown members are refused.
+// Schema of a type with declared fields; it refuses unknown members.
 template <class T>
 nlohmann::ordered_json object_schema() {
   SchemaWriter writer;
@@ -43,7 +43,7 @@ nlohmann::ordered_json object_schema() {
           {"required", writer.required}};
 }
 
-// Schema of a number: its minimum, and null where NaN is allowed.
+// Schema of a number: its minimum, and null if NaN is allowed.
 inline nlohmann::ordered_json number(const Figure& figure, const char* type) {
   nlohmann::ordered_json schema;
   if (figure.may_be_nan) {
@@ -79,7 +79,7 @@ nlohmann::ordered_json schema_of(const Figure& figure) {
   }
 }
 
-// Collects one Markdown row per field; fields of parts follow with a dotted name.
+// Collects one Markdown row per field. The fields of a part follow the part, with dotted names.
 class TableWriter : public FigureVisitor<TableWriter> {
  public:
   explicit TableWriter(std::string prefix) : prefix_(std::move(prefix)) {}

@@ -17,15 +17,16 @@ namespace lockstep {
 
 namespace {
 
-// Mean of shares: its interval ends at 1.
+// Mean of values that are shares, so the interval ends at 1 at the latest.
 SeedMean mean_share(const std::vector<double>& values) {
   SeedMean result = mean_of_seeds(values);
   result.interval.high = std::min(1.0, result.interval.high);
   return result;
 }
 
-// Simulated time at which a curve first reaches the target, linearly between two evaluations. The
-// first evaluation itself is only a bound. Nothing if the curve stays below.
+// Simulated time at which a curve first reaches the target, interpolated between two evaluations.
+// If the first evaluation already reaches it, its time is an upper bound. Nothing if the curve
+// never reaches the target.
 std::optional<double> reaches(const AccuracyCurve& curve, double target) {
   for (std::size_t i = 0; i < curve.size(); ++i) {
     if (curve[i].accuracy < target) continue;
@@ -37,7 +38,7 @@ std::optional<double> reaches(const AccuracyCurve& curve, double target) {
   return std::nullopt;
 }
 
-// A mean with its interval, or as a bound, or with the remark that there is one seed.
+// A mean with its interval, or as an upper bound, or with the remark that there is one seed.
 std::string with_interval(const Accuracy& accuracy, std::string (*text)(double), double mean,
                           const std::optional<Interval>& interval) {
   if (accuracy.reached_before > 0) return "at most " + text(mean);
@@ -48,12 +49,12 @@ std::string with_interval(const Accuracy& accuracy, std::string (*text)(double),
 
 }  // namespace
 
-// Abramowitz and Stegun, 26.7.3 and 26.7.4: with t = sqrt(n) tan(theta) the probability within +-t
-// is a finite sum of powers of cos(theta) for a whole number n of degrees. It is inverted by
-// bisection over theta.
+// Abramowitz and Stegun, 26.7.3 and 26.7.4: with t = sqrt(n) tan(theta), the probability of a value
+// between -t and t is a finite sum of powers of cos(theta), for a whole number n of degrees of
+// freedom. The function inverts it by bisection over theta.
 double student_t95(int degrees) {
   if (degrees <= 0) return 0;
-  // The probability within +- sqrt(degrees) tan(theta).
+  // The probability of a value between -t and t, with t = sqrt(degrees) tan(theta).
   const auto within = [degrees](double theta) {
     const bool odd = degrees % 2 == 1;
     const double sine = std::sin(theta), cosine = std::cos(theta);
@@ -84,8 +85,8 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
   Accuracy result;
   result.seeds = static_cast<int>(curves.size());
   result.diverged = diverged;
-  // Accuracy at the end of each curve. Curves are averaged point by point, up to the end of the
-  // shortest.
+  // Accuracy at the end of each curve. The curves are averaged point by point, up to the end of the
+  // shortest curve.
   std::vector<double> last;
   std::size_t shortest = curves.empty() ? 0 : curves.front().size();
   for (const AccuracyCurve& curve : curves) {
@@ -106,8 +107,8 @@ Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
   }
   if (!target) return result;
   result.target = *target;
-  // Time to the target, over the seeds that reach it. An interval needs every seed, after its first
-  // evaluation.
+  // Time to the target: the mean over the seeds that reach it. There is an interval only if every
+  // seed reaches it after its first evaluation.
   std::vector<double> seconds;
   for (const AccuracyCurve& curve : curves) {
     const auto time = reaches(curve, *target);
@@ -139,7 +140,7 @@ std::string dollars_to_target_text(const Accuracy& a) {
 
 std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& predictions,
                                              const SpentToTarget& spent) {
-  // Only points that every seed brings to the target compare.
+  // Only points whose seeds all reach the target are compared.
   const auto known = [&](const Prediction& p) {
     return p.accuracy && p.accuracy->target && p.accuracy->reached == p.accuracy->seeds &&
            (*p.accuracy).*spent.mean > 0;
@@ -176,7 +177,7 @@ std::string target_sentence(const ResultRecord& record) {
     const Prediction& p = record.predictions[least.best];
     return point_text(p.strategy, p.gpus);
   };
-  // The points that the seeds cannot distinguish from the best.
+  // The points that the seeds cannot distinguish from the best one.
   const auto doubt = [&](const LeastToTarget& least) -> std::string {
     if (least.as_good.empty()) return "";
     PointList others;

@@ -1,5 +1,6 @@
-// The draw of the workers that take part in an update of federated averaging (McMahan et al. 2017,
-// algorithm 1). The simulated and the real server both call it, so that they draw the same workers.
+// Draws the workers that take part in an update of federated averaging (McMahan et al. 2017,
+// algorithm 1). The simulated and the real server both call this function, so they draw the same
+// workers.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 namespace lockstep {
 
 // Returns for each of `workers` whether it is among the `drawn` workers of update number `version`.
-// Each worker draws a uniform number keyed by seed, worker and version; the smallest `drawn`
-// numbers win.
+// Each worker draws a uniform number with the key (seed, worker, version); the workers with the
+// smallest numbers take part.
 // REQUIRES: 1 <= drawn <= workers.
 inline std::vector<bool> participants(int workers, int drawn, std::uint64_t seed,
                                       std::int64_t version) {

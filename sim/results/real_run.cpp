@@ -1,5 +1,5 @@
-// The report of real training, for people: like the report of a prediction, without figures that
-// cannot be observed from outside.
+// The report of real training for people. It resembles the report of a prediction, without the
+// values that cannot be observed from outside.
 #include <fmt/format.h>
 
 #include "results/cells.hpp"
@@ -13,7 +13,8 @@ namespace {
 
 using Align = Table::Align;
 
-// A table with one row per run. `cells_of`: the cells after the name; empty = no row.
+// A table with one row per run. `cells_of` returns the cells after the name; a run without cells
+// has no row.
 Table table_of(const RealRecord& record, std::vector<std::string> titles, auto cells_of) {
   std::vector<Table::Column> columns{{"strategy", Align::left}, {"ranks"}};
   for (std::string& title : titles) columns.push_back({std::move(title)});

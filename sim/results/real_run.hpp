@@ -1,5 +1,5 @@
-// Measured figures of real training (`lockstep train`). They have the names of the predicted
-// figures, so that both can be compared. Plain data; seconds and bytes.
+// Measurements of real training (`lockstep train`). They have the names of the predicted values, so
+// that both can be compared. Plain data in seconds and bytes.
 #pragma once
 
 #include <optional>
@@ -8,24 +8,24 @@
 
 namespace lockstep {
 
-// Mean seconds of a rank's step by its clock, until the loss, the gradients and the new parameters
-// are available. Communication and waiting are included.
+// Mean seconds of the phases of a rank's step by its clock. The phases end when the loss, the
+// gradients and the new parameters are available. Communication and waiting are included.
 struct PhaseSeconds {
   double forward = 0, backward = 0, optimizer = 0;
 };
 
-// Peaks of the rank with the largest, bytes.
+// Peaks of the rank with the largest peaks, in bytes.
 struct PeakMemory {
   double allocated = 0;
   double reserved = 0;  // 0 = the device has no caching allocator
 };
 
-// Staleness with the value of every update.
+// Staleness, with the value of every update.
 struct MeasuredStaleness : Staleness {
-  std::vector<std::int64_t> each_update;  // that the server applied, in order
+  std::vector<std::int64_t> each_update;  // every update that the server applied, in order
 };
 
-// Figures of one real training.
+// Measurements of one real training.
 struct RealRun {
   std::string strategy;
   int ranks = 1;
@@ -35,21 +35,21 @@ struct RealRun {
   double step_seconds = 0;
   Interval step_interval;  // 5th to 95th percentile of the steps
   double samples_per_second = 0;
-  std::vector<double> each_step_seconds;  // of every measured step, in order
+  std::vector<double> each_step_seconds;  // every measured step, in order
   PhaseSeconds phases;
-  // Workers of a server on CPUs, by rank: mean CPU seconds of a step's forward and backward; else
-  // empty.
+  // Mean CPU seconds of a step's forward and backward, by rank; only for workers of a parameter
+  // server on CPUs, otherwise empty.
   std::vector<double> rank_compute_seconds;
   PeakMemory memory;
-  std::vector<double> losses;           // of every step, mean of the ranks; may be no number
-  std::optional<double> test_accuracy;  // share of the test set that the trained model gets right
+  std::vector<double> losses;           // loss of every step, mean of the ranks; may be NaN
+  std::optional<double> test_accuracy;  // share of the test set that is classified correctly
   std::optional<MeasuredStaleness> staleness;
   std::vector<std::string> notes;
 };
 
-// The predicted seconds to compare with a RealRun's `step_seconds`: the median, because it ignores
-// disturbances of the machine and jitter. For asynchronous workers it is the mean: their steps come
-// in bunches, so the median has no meaning.
+// The predicted seconds that compare with a RealRun's `step_seconds`: the median, because it
+// ignores disturbances of the machine and jitter. With asynchronous workers it is the mean, because
+// their steps come in bunches, so that a median says nothing.
 double step_beside(const Prediction& predicted);
 
 // The runs of one call of `train`.

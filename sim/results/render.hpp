@@ -1,5 +1,5 @@
-// Renderings of a record as text, CSV, Markdown and JSON. Use them for every answer of a verb. All
-// are deterministic: same record, same bytes. Every number is defined in docs/numbers.md.
+// Renderings of a record as text, CSV and JSON, for the answer of every command. All are
+// deterministic: the same record gives the same bytes. docs/numbers.md defines every number.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace lockstep {
 
 // The record of a scenario.
 std::string render_text(const ResultRecord& record);  // for people
-std::string render_json(const ResultRecord& record);  // one document, SI units in the key names
-std::string render_csv(const ResultRecord& record);   // one row per prediction, SI units likewise
+std::string render_json(const ResultRecord& record);  // key names contain the unit
+std::string render_csv(const ResultRecord& record);   // one row per prediction
 
-// The text of real training, with the same names of figures.
+// Renderings of real training, with the same names for the same values.
 std::string render_text(const RealRecord& record);
 std::string render_json(const RealRecord& record);
 std::string render_csv(const RealRecord& record);
-// The runs of such a JSON document. Throws nlohmann::json::exception if the text is no such
-// document.
+// The runs in a document of render_json(RealRecord). Throws nlohmann::json::exception if the text
+// is another document.
 std::vector<RealRun> runs_of_json(const std::string& text);
 
 // JSON Schema (draft-07) of the output of render_json().

@@ -1,6 +1,6 @@
-// Builds the report's page: C++ puts all data into one JSON text inside report/page.html; scripts
-// beside it draw the charts (report/charts.js, timeline.js). The plain-text report is included for
-// readers without scripts.
+// Builds the report's page. C++ writes all data as one JSON text into report/page.html; the scripts
+// beside it draw the charts (report/charts.js, timeline.js). The page also contains the plain-text
+// report for readers without scripts.
 #include "results/report.hpp"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The template with each {{name}} replaced by the text of that name. REQUIRES: every name is given.
+// Replaces each {{name}} in the template by the text of that name.
+// REQUIRES: every name has a text.
 std::string filled(const std::string& page,
                    const std::vector<std::pair<std::string, std::string>>& texts) {
   std::string out;
@@ -53,7 +54,7 @@ Json json_of(const Answer& answer) {
   return {{"sentences", answer.sentences}, {"highlights", std::move(highlights)}};
 }
 
-// The form in which text.js draws tables.
+// The structure from which text.js draws tables.
 Json json_of(const Table& table) {
   Json columns = Json::array();
   for (const Table::Column& column : table.columns()) {
@@ -86,7 +87,7 @@ Json json_of(const MemoryCurve& curve) {
 
 Json json_of(const ReportChapter& chapter) {
   const ResultRecord& record = chapter.record;
-  // Sentences and tables are made here, so that the page and the terminal say the same.
+  // Sentences and tables are made here, so that the page shows the same as the terminal.
   Json fits = Json::array(), measured = Json::array(), memory = Json::array();
   for (const Prediction& p : record.predictions) fits.push_back(fits_text(p));
   for (const MeasuredPoint& point : chapter.measured) measured.push_back(json_of(point));
@@ -132,7 +133,7 @@ const char* order_text(SortKey key) {
   return "";
 }
 
-// The comparison refers to chapters by index; the figures themselves are in the chapters.
+// The comparison names chapters by index; the numbers are in the chapters.
 Json json_of(const ReportAlternatives& comparison) {
   const std::vector<AlternativeResult>& answered = comparison.answered.alternatives;
   const auto values_of = [](const std::vector<Chosen>& chosen) {
@@ -159,7 +160,7 @@ Json json_of(const ReportAlternatives& comparison) {
 }  // namespace
 
 Json report_json(const std::vector<ReportChapter>& chapters, const ReportAlternatives* comparison) {
-  // Names and colors that all chapters share.
+  // Names and colours that all chapters share.
   Json parts = Json::array(), kinds = Json::array(), list = Json::array();
   for (const StepPart& part : named_parts) {
     parts.push_back({{"name", part.name}, {"heading", part.phrase}});

@@ -1,6 +1,6 @@
 // The answers of a report, in plain words (declared in report.hpp). A chapter's answer names the
-// fastest and the cheapest point, compares strategies and GPU counts with the fastest, and tells
-// memory and agreement with measurements.
+// fastest and the cheapest point, compares other strategies and GPU counts with the fastest, and
+// adds sentences about memory and agreement with measurements.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +16,8 @@ namespace lockstep {
 
 namespace {
 
-// Seconds by which points are compared: the whole run if its length is known, otherwise one sample.
+// Seconds by which points are compared: of the whole run if its length is known, otherwise of one
+// sample.
 double cost_in_time(const Prediction& p) {
   return p.total_seconds > 0 ? p.total_seconds : 1 / p.samples_per_second;
 }
@@ -31,7 +32,7 @@ std::string per_second_text(const Prediction& p) {
                                  : rate_text(p.samples_per_second) + " samples/s";
 }
 
-// The time of the run or of a step with its interval; the interval of a run is that of its step,
+// The time of the run or of a step, with its interval. The interval of a run is that of its step,
 // scaled.
 std::string pace_text(const Prediction& p) {
   const double low = p.step_interval.low / p.step_seconds;
@@ -44,7 +45,7 @@ std::string pace_text(const Prediction& p) {
 
 using Points = std::vector<const Prediction*>;
 
-// A measured point beside its prediction.
+// A measured point and its prediction.
 struct Agreement {
   const MeasuredPoint* measured = nullptr;
   const Prediction* predicted = nullptr;
@@ -62,7 +63,7 @@ std::vector<Agreement> agreements(const ReportChapter& chapter) {
   return list;
 }
 
-// The point with the smallest `value`; null if there is no point.
+// The point with the smallest `value`; null if there are no points.
 const Prediction* least(const Points& points, auto value) {
   const auto found = std::min_element(
       points.begin(), points.end(),
@@ -70,7 +71,7 @@ const Prediction* least(const Points& points, auto value) {
   return found == points.end() ? nullptr : *found;
 }
 
-// A sentence about the other strategies on the GPU count of the fastest point.
+// Adds a sentence about the other strategies on the GPU count of the fastest point.
 void compare_strategies(const Points& fitting, const Prediction& fastest, Answer& answer) {
   std::vector<std::string> others;
   for (const Prediction* p : fitting) {
@@ -89,7 +90,7 @@ void compare_strategies(const Points& fitting, const Prediction& fastest, Answer
                                          more > 0 ? fmt::format(" (and {} more)", more) : ""));
 }
 
-// A sentence about the speedup of the fastest strategy over its smallest GPU count.
+// Adds a sentence about the speedup of the fastest strategy over its own smallest GPU count.
 void tell_scaling(const Points& fitting, const Prediction& fastest, Answer& answer) {
   const Prediction* fewest = &fastest;
   for (const Prediction* p : fitting) {
@@ -103,7 +104,7 @@ void tell_scaling(const Points& fitting, const Prediction& fastest, Answer& answ
       fastest.strategy, gpus_text(fastest.gpus), gain, gpus_text(fewest->gpus), 100 * gain / more));
 }
 
-// The fullest GPU, and the points that do not fit.
+// Adds the fullest GPU and the points that do not fit.
 void tell_memory(const ReportChapter& chapter, const Points& fitting, Answer& answer) {
   const auto& all = chapter.record.predictions;
   const Prediction* fullest = least(fitting, [](const Prediction& p) {
@@ -129,7 +130,8 @@ void tell_memory(const ReportChapter& chapter, const Points& fitting, Answer& an
                                          misfits.size(), all.size(), fmt::join(misfits, ", ")));
 }
 
-// Mean and worst error of the predictions of measured points, except points that were used to fit.
+// Adds the mean and the worst error of predictions of measured points, leaving out points that were
+// used to fit.
 void tell_agreement(const ReportChapter& chapter, Answer& answer) {
   double sum = 0, worst = 0;
   std::size_t count = 0, inside = 0;
@@ -153,7 +155,8 @@ void tell_agreement(const ReportChapter& chapter, Answer& answer) {
                                            count == 1 ? "" : "s", 100 * worst)});
 }
 
-// The answer if nothing fits: the point that lacks least, and changes that would make it fit.
+// Writes the answer if nothing fits: the point that lacks least, and changes that would make it
+// fit.
 void tell_misfit(const ReportChapter& chapter, Answer& answer) {
   Points all;
   for (const Prediction& p : chapter.record.predictions) all.push_back(&p);
@@ -184,7 +187,7 @@ Answer answer(const ReportChapter& chapter) {
     fitting.push_back(&p);
     if (p.dollars > 0) priced.push_back(&p);
   }
-  // The fastest point opens the answer; if nothing fits, the answer is about that.
+  // The answer begins with the fastest point. If nothing fits, tell_misfit() writes the answer.
   const Prediction* fastest = least(fitting, cost_in_time);
   if (fastest == nullptr) {
     tell_misfit(chapter, result);
@@ -226,7 +229,7 @@ Answer answer(const ReportChapter& chapter) {
 }
 
 std::string choice_text(const std::vector<Chosen>& chosen) {
-  // Words name themselves; numbers get their heading and follow the words.
+  // Words are clear without a heading; numbers get their heading and follow the words.
   std::vector<std::string> words, numbers;
   for (const Chosen& choice : chosen) {
     const bool number = choice.value.find_first_not_of("0123456789.e+-") == std::string::npos;
@@ -242,7 +245,7 @@ Answer answer(const ReportAlternatives& comparison) {
   const std::vector<Prediction> rows = rows_of(record);
   const bool whole = whole_runs(rows);
   Answer result;
-  // A highlight of the best row, if there is one; `value` gives its figure.
+  // Adds a highlight of the best row, if there is one; `value` gives the number to show.
   const auto add_best = [&](SortKey key, const char* heading, auto value) {
     const std::optional<std::size_t> row = best_of(rows, key);
     if (!row) return false;

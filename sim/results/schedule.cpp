@@ -1,6 +1,6 @@
-// Reads and writes schedules of updates. A schedule's file has one line of JSON with everything but
-// the pushes, then one line of text for each push: time, worker, message, version read, version
-// made. Pushes are text because there may be millions.
+// Reads and writes schedules of updates. The first line of a file is JSON with everything except
+// the pushes. Each further line is one push as text: time, worker, message, version read, version
+// made. Pushes are text because a run may have millions.
 #include "results/schedule.hpp"
 
 #include <fmt/format.h>
@@ -89,7 +89,7 @@ void write_schedule(const UpdateSchedule& schedule, const std::string& path) {
                             {"class_concentration", schedule.class_concentration},
                             {"averages", written(schedule.averages)},
                             {"messages", std::move(messages)}};
-  // Nine digits of a time are far more than a learning curve shows.
+  // Nine digits for a time are far more than a learning curve shows.
   std::ofstream file(path);
   file << head.dump() << '\n';
   for (const ScheduledPush& p : schedule.pushes) {
@@ -149,7 +149,7 @@ UpdateSchedule synchronous_schedule(int workers, std::int64_t updates, double fi
 
 void delay_updates(UpdateSchedule& schedule) {
   for (ScheduledPush& push : schedule.pushes) {
-    // The update made by step n uses gradients on the parameters after update n - 2.
+    // Step n makes an update from gradients on the parameters after update n - 2.
     push.read = std::max<std::int64_t>(0, push.applied - 2);
   }
 }

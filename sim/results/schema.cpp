@@ -1,5 +1,5 @@
-// JSON Schemas and field tables of the shipped renderings. `lockstep schema` prints the schemas;
-// the tables are part of the generated docs.
+// JSON Schemas and field tables of the JSON documents that commands write. `lockstep schema` prints
+// the schemas; the tables are part of the generated docs.
 #include "results/json_schema.hpp"
 #include "results/render.hpp"
 

@@ -1,6 +1,6 @@
-// Wraps sentences into lines, and merges similar sentences of several points. Merging compares the
-// words between the shares, so "91 % of the step" and "95 % of the step" are one sentence with a
-// range.
+// Wraps sentences into lines, and merges similar sentences of several points. Two sentences are
+// merged if the words between their percentages are equal, so "91 % of the step" and "95 % of the
+// step" become one sentence with a range.
 #include "results/sentences.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr char glue = '\x1f';  // stands for a blank at which no line may break
 
-// Replaces the blanks after figures and within a few phrases by glue.
+// Replaces the blanks after numbers and within a few phrases by glue.
 std::string glued(std::string text) {
   for (std::size_t at = text.find(' '); at != std::string::npos; at = text.find(' ', at + 1)) {
     const bool of_figure = at > 0 && std::isdigit(static_cast<unsigned char>(text[at - 1])) != 0;
@@ -44,7 +44,7 @@ std::string wrapped(const std::string& sentence, std::size_t indent) {
   const auto next_word = [&](std::size_t at) {
     return std::min(text.find_first_not_of(' ', at), text.size());
   };
-  // Blanks at the beginning are an indent of all lines.
+  // Blanks at the beginning indent all lines.
   const std::size_t begin = next_word(0);
   std::string out;
   std::size_t column = 0;
@@ -81,7 +81,7 @@ std::string PointList::text() const {
 }
 
 void PointSentences::add(const std::string& strategy, int gpus, const std::string& sentence) {
-  // Split the sentence at its shares: a number, with its sign, before " %".
+  // Split the sentence at its percentages: a number, with its sign, before " %".
   Group group;
   std::size_t last = 0;
   for (std::size_t unit = sentence.find(" %"); unit != std::string::npos;
@@ -100,8 +100,8 @@ void PointSentences::add(const std::string& strategy, int gpus, const std::strin
     last = unit;
   }
   group.words.push_back(sentence.substr(last));
-  // Sentences with equal words are one group, which keeps the smallest and the largest of each
-  // share.
+  // Sentences with equal words are one group, which stores the smallest and the largest value of
+  // each percentage.
   auto known = std::find_if(groups_.begin(), groups_.end(),
                             [&](const Group& other) { return other.words == group.words; });
   if (known == groups_.end()) known = groups_.insert(known, group);

@@ -1,5 +1,5 @@
-// Sentences for a terminal: similar sentences are merged, and lines are wrapped. Use it for remarks
-// about many points.
+// Sentences for a terminal: merges similar sentences about many points, and wraps lines. Used for
+// remarks.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,19 @@
 
 namespace lockstep {
 
-// Columns of a terminal that printed text uses at most.
+// Printed text uses at most this many columns of a terminal.
 constexpr std::size_t text_width = 80;
 
-// Wraps into lines of at most `text_width` columns; continuation lines are indented by `indent`
-// columns. A longer word stands alone. Figures stay with the word after them, and colored text
-// stays in one line.
+// Wraps into lines of at most `text_width` columns; all lines but the first are indented by
+// `indent` columns. A longer word gets a line of its own. No line ends between a number and the
+// word after it.
 std::string wrapped(const std::string& sentence, std::size_t indent = 2);
 
-// Points of a scenario, named together: "ddp on 1, 2 GPUs; fsdp on 4 GPUs".
+// Points of a scenario that are named together: "ddp on 1, 2 GPUs; fsdp on 4 GPUs".
 class PointList {
  public:
-  // GPU counts of a strategy must be added one after the other to be named together.
+  // Only GPU counts that are added directly after each other for the same strategy are named
+  // together.
   void add(const std::string& strategy, int gpus);
   std::string text() const;
 
@@ -28,12 +29,12 @@ class PointList {
   std::vector<std::pair<std::string, std::vector<int>>> points_;  // strategy, GPU counts
 };
 
-// Sentences about points. Sentences that differ in shares only are merged, with the smallest and
-// the largest share: "91 to 95 % of the step is ...".
+// Sentences about points. Sentences that differ only in percentages are merged and show the
+// smallest and the largest percentage: "91 to 95 % of the step is ...".
 class PointSentences {
  public:
   void add(const std::string& strategy, int gpus, const std::string& sentence);
-  // "ddp on 1, 2 GPUs: ...", in the order in which the first of each was added.
+  // "ddp on 1, 2 GPUs: ...", in the order in which the first sentence of each group was added.
   std::vector<std::string> texts() const;
 
  private:
@@ -42,10 +43,10 @@ class PointSentences {
     double value = 0;
     std::string text;
   };
-  // Sentences with equal words.
+  // Sentences that differ only in percentages.
   struct Group {
-    std::vector<std::string> words;               // around the shares, one more than these
-    std::vector<std::pair<Share, Share>> shares;  // least, greatest
+    std::vector<std::string> words;  // texts between the shares, one more than there are shares
+    std::vector<std::pair<Share, Share>> shares;  // smallest and largest
     PointList points;
   };
   std::vector<Group> groups_;

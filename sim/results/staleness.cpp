@@ -1,5 +1,5 @@
 // Means and percentiles of histograms: staleness of updates, and steps of workers. A percentile is
-// the smallest value whose cumulative share reaches it.
+// the smallest value whose cumulative share reaches the percentage.
 #include "results/staleness.hpp"
 
 #include <fmt/format.h>

@@ -1,16 +1,16 @@
-// The parts of a step as renderings and questions name them: one row per member of StepSplit.
-// Iterate over it instead of naming members.
+// The names of the parts of a step in renderings and questions: one row per member of StepSplit.
+// Iterate over the rows instead of naming members.
 #pragma once
 
 #include "results/record.hpp"
 
 namespace lockstep {
 
-// The cause of a part, for colors and explanations.
+// Whether a part is work or a wait, for colours and explanations.
 enum class PartKind {
   input,    // the device waits for data
   compute,  // the model's own work
-  upkeep,   // the device is busy with work that training adds
+  upkeep,   // the device is busy with work that training adds: update and copies
   idle,     // the device waits for a transfer, the host or other ranks
 };
 
@@ -24,7 +24,7 @@ struct StepPart {
   const char* doc;
 };
 
-// In the order of StepSplit's members.
+// The parts in the order of StepSplit's members.
 inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
     {&StepSplit::data_loading, "data_loading", "loading", "data loading", PartKind::input,
      "The device waits for input."},
@@ -46,7 +46,7 @@ inline constexpr std::array<StepPart, step_parts.size()> named_parts{{
      PartKind::idle, "The device waits for another stage of its pipeline."},
 }};
 
-// An axis of the mesh, with the name that outputs use.
+// An axis of the mesh, with its name in outputs.
 struct AxisPart {
   double AxisSeconds::*seconds;
   const char* name;
@@ -58,7 +58,7 @@ inline constexpr std::array<AxisPart, axis_parts.size()> named_axes{
      {&AxisSeconds::pipeline, "pipeline"},
      {&AxisSeconds::data, "data"}}};
 
-// The sum of all parts: the step.
+// The sum of all parts, which is the step.
 inline double total_seconds(const StepSplit& split) {
   double sum = 0;
   for (const auto part : step_parts) sum += split.*part;

@@ -1,5 +1,5 @@
 // Prepares the slices of a step for the page: merges slices that are too short to see, and writes
-// compact JSON in which names are numbered and times are differences in nanoseconds.
+// compact JSON in which names are numbers and times are differences in nanoseconds.
 #include "results/step_timeline.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void describe(TimelineLane& lane) {
   lane.longest.resize(std::min(lane.longest.size(), named_longest));
 }
 
-// A slice that grows by merging. Its kind is the kind that takes most of its time.
+// A slice that grows by merging. Its kind is the kind that fills most of its time.
 class Bar {
  public:
   explicit Bar(const TimelineSlice& first) : bar_(first) { count(first); }
@@ -61,8 +61,8 @@ class Bar {
   std::array<double, slice_kinds.size()> seconds_{};
 };
 
-// Merges neighbors whose length and distance are below `seconds`. A merged slice that reaches this
-// length takes in no further slice.
+// Merges neighbouring slices whose lengths and distance are below `seconds`. When a merged slice
+// reaches this length, it is complete.
 std::vector<TimelineSlice> merged(const std::vector<TimelineSlice>& slices, double seconds,
                                   bool of_any_kind) {
   std::vector<TimelineSlice> result;
@@ -93,7 +93,7 @@ std::int64_t nanoseconds(double seconds) {
 
 void thin_out(StepTimeline& timeline, std::size_t most) {
   for (TimelineLane& lane : timeline.lanes) describe(lane);
-  // Each limit starts again from the unmerged slices.
+  // Each limit begins with the unmerged slices.
   const std::vector<TimelineLane> whole = timeline.lanes;
   for (double share = 1.0 / 16384; share <= 1; share *= 2) {
     for (const bool of_any_kind : {false, true}) {
@@ -110,7 +110,7 @@ nlohmann::ordered_json json_of(const StepTimeline& timeline) {
   using Json = nlohmann::ordered_json;
   std::map<std::string, int> numbers;
   Json names = Json::array();
-  // Index of a name in `names`; names that repeat are stored once.
+  // Index of a name in `names`, which stores every name once.
   const auto number_of = [&](const std::string& name) {
     const auto [found, is_new] = numbers.emplace(name, static_cast<int>(numbers.size()));
     if (is_new) names.push_back(name);
@@ -121,7 +121,7 @@ nlohmann::ordered_json json_of(const StepTimeline& timeline) {
     Json slices = Json::array();
     std::int64_t before = 0;
     for (const TimelineSlice& slice : lane.slices) {
-      // Ends are rounded, not lengths, so that rounding errors do not add up.
+      // The ends are rounded, not the lengths, so that rounding errors do not add up.
       const std::int64_t start = nanoseconds(slice.start), end = nanoseconds(slice.end);
       std::string name = slice.name;
       if (slice.merged > 1 && slice.last_name != slice.name) name += " … " + slice.last_name;

@@ -1,6 +1,6 @@
-// One step of one rank, drawn on the report's page: a lane per stream, with its work and its waits.
-// timeline/ fills it; json_of() gives it to the page. Times are seconds since the step began on the
-// device.
+// One step of one rank, drawn on the report's page: a lane (a row of bars) for each stream, with
+// its work and its waits. timeline/ fills it; json_of() converts it for the page. Times are seconds
+// since the step began on the device.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// Kinds of slices: work, a transfer, or a wait and its cause. A kind has the name of a part of the
-// step (step_parts.hpp) if there is such a part.
+// Kinds of slices: work, a transfer, or a wait and its cause. If a part of the step
+// (step_parts.hpp) corresponds to a kind, both have the same name.
 enum class SliceKind {
   forward,
   backward,
@@ -29,7 +29,7 @@ enum class SliceKind {
   updating,
   synchronising,
 };
-// Color and words of a kind of slices.
+// Colour and words of a kind of slices.
 struct SliceKindText {
   std::string_view colour;   // the CSS variable --part-COLOUR of page.css
   std::string_view heading;  // in the legend and in a slice's description
@@ -58,7 +58,7 @@ struct TimelineSlice {
   SliceKind kind = SliceKind::forward;
   std::string name;
   double start = 0, end = 0;
-  int merged = 1;           // operations and waits in this bar; the name is the first one's
+  int merged = 1;  // number of operations and waits in this bar; the name is the first one's
   std::string last_name{};  // name of the last one, if several are merged
 };
 
@@ -66,7 +66,7 @@ struct TimelineSlice {
 struct TimelineLane {
   std::string name;                   // "compute", "gradients", "server 0: compute"
   std::vector<TimelineSlice> slices;  // ascending, without overlap
-  // Figures of the whole step, independent of the drawing. Waits are not busy.
+  // Values for the whole step, computed before slices are merged. Waits do not count as busy.
   double busy_seconds = 0;
   int operations = 0;
   std::vector<TimelineSlice> longest{};  // at most three operations, longest first
@@ -76,27 +76,27 @@ struct TimelineLane {
 struct StepTimeline {
   std::string strategy;
   int gpus = 1, rank = 0;
-  int step = 0;        // 0 is the first
-  double seconds = 0;  // of the step, on the compute stream
+  int step = 0;        // number of the step, from 0
+  double seconds = 0;  // duration of the step on the compute stream
   std::vector<TimelineLane> lanes;
-  // The host issued all work of the step before the step began on the device, so that its lane is
-  // empty.
+  // The host issued all work of the step before the step began on the device, so its lane is empty.
   bool host_is_done = false;
-  // Lanes of pushes to and pulls from further servers, which look alike and are not drawn.
+  // Number of lanes that are not drawn: pushes to and pulls from further servers, which look alike.
   int left_out = 0;
-  // Neighboring slices shorter than this were merged into one; 0 = none were.
+  // Neighbouring slices shorter than this were merged into one; 0 = nothing was merged.
   double merged_seconds = 0;
 };
 
-// Computes the figures of each lane, then merges neighboring slices until at most `most` are left,
-// or all that can be merged are. The limit of length and distance starts at a 16384th of the step
-// and doubles; for each limit, slices of one kind are merged first, then slices of any kind.
+// Computes the values of each lane, then merges neighbouring slices until at most `most` are left
+// or no more can be merged. Slices below a limit of length and distance are merged. The limit
+// starts at a 16384th of the step and doubles; for each limit, first slices of the same kind are
+// merged, then slices of any kind.
 void thin_out(StepTimeline& timeline, std::size_t most);
 
-// The form that the page's script reads. Each lane is {name, slices, ...}. Its slices are one list
-// with five numbers for each slice: kind, name (index into `names`; "first … last" for several),
-// nanoseconds since the end of the slice before, nanoseconds of its duration, and number of
-// operations.
+// Converts the timeline for the page's script. Each lane is {name, slices, ...}. Its slices are one
+// list with five numbers for each slice: kind, name (an index into `names`; "first … last" for
+// several operations), nanoseconds since the end of the previous slice, duration in nanoseconds,
+// and number of operations.
 nlohmann::ordered_json json_of(const StepTimeline& timeline);
 
 }  // namespace lockstep

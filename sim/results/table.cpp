@@ -40,7 +40,7 @@ std::string markdown_cell(const std::string& cell) {
 
 std::size_t display_width(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](unsigned char c) {
-    return (c & 0xC0U) != 0x80U;  // every byte but UTF-8 continuation bytes
+    return (c & 0xC0U) != 0x80U;  // counts every byte except UTF-8 continuation bytes
   }));
 }
 
@@ -90,7 +90,7 @@ std::string Table::text() const {
 }
 
 // Divides columns greedily into blocks of at most `width` characters. A column with begins_block
-// starts a block; the first `keys` columns are repeated in each.
+// starts a block; every block repeats the first `keys` columns.
 std::vector<std::vector<std::size_t>> Table::blocks(std::size_t width, std::size_t keys) const {
   constexpr std::size_t between = 2;
   const std::vector<std::size_t> wide = widths();
@@ -119,8 +119,8 @@ std::string Table::folded(std::size_t width, std::size_t keys) const {
   std::size_t whole = 0;
   for (const std::size_t column : wide) whole += column + (whole > 0 ? 2 : 0);
   if (whole <= width) return text();
-  // Use as few blocks as possible. Narrow the width as long as the number of blocks stays the same:
-  // the columns then spread evenly, and no block has a single column without need.
+  // Use as few blocks as possible. Narrow the width while the number of blocks stays the same: the
+  // columns then spread evenly, and a block has a single column only if this is unavoidable.
   auto list = blocks(width, keys);
   for (std::size_t narrower = width; narrower > 0; --narrower) {
     auto even = blocks(narrower, keys);

@@ -1,5 +1,5 @@
-// One table, several renderings: aligned text for people, CSV, Markdown. Use it for every printed
-// table. Cells are ready-made strings.
+// A table of texts, rendered as aligned text for people, as CSV or as Markdown. Every printed table
+// uses it.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class Table {
   struct Column {
     std::string title;
     Align align = Align::right;
-    bool begins_block = false;  // starts a new block if folded() divides the table
+    bool begins_block = false;  // begins a new block if folded() divides the table
   };
 
   explicit Table(std::vector<Column> columns);
@@ -24,27 +24,28 @@ class Table {
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
-  std::string text() const;  // columns separated by two spaces, no trailing blanks
-  // The text in lines of at most `width` columns. A table that is too wide is divided, if possible,
-  // into blocks, one below the other, which all begin with the first `keys` columns.
+  std::string text() const;  // columns separated by two spaces, without blanks at the ends of lines
+  // The text in lines of at most `width` columns, if possible. A table that is too wide is divided
+  // into blocks, one below the other, and each block repeats the first `keys` columns.
   std::string folded(std::size_t width, std::size_t keys) const;
-  std::string markdown() const;  // GitHub table; '|' in cells is escaped
-  std::string csv() const;       // RFC 4180, header line first, "\n" line ends
+  std::string markdown() const;  // GitHub's table syntax; '|' in cells is escaped
+  std::string csv() const;       // RFC 4180, with a header line, lines end with "\n"
 
  private:
   std::vector<std::size_t> widths() const;
-  // The columns of each block, if the table can be divided.
+  // The columns of each block of a divided table.
   std::vector<std::vector<std::size_t>> blocks(std::size_t width, std::size_t keys) const;
-  std::string lines(const std::vector<std::size_t>& chosen) const;  // columns
+  std::string lines(const std::vector<std::size_t>& chosen) const;  // renders these columns
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "a &lt; b": text as HTML, in attributes too.
+// Escapes text for HTML, also in attributes: "a < b" becomes "a &lt; b".
 std::string html_text(const std::string& text);
 
-// Characters a terminal shows for UTF-8 text (code points; our texts hold no wide characters).
+// Number of characters that a terminal shows for UTF-8 text. Counts code points, because our texts
+// have no wide characters.
 std::size_t display_width(const std::string& text);
 
 }  // namespace lockstep

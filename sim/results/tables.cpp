@@ -1,5 +1,6 @@
-// The tables of a record, one function each. A column appears only if some point has the figure.
-// Most tables are a list of columns, each with a function that makes its cell (point_table()).
+// The tables of a record, one function each. An optional column appears only if some point has a
+// value for it. Most tables are a list of columns, each with a function that makes its cell
+// (point_table()).
 #include "results/tables.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace {
 
 using Align = Table::Align;
 
-// Whether a figure counts as zero: no dataset, no price, no such part of the step, or rounding
+// Whether a value counts as zero: no dataset, no price, no such part of the step, or rounding
 // noise.
 bool nothing(double value) {
   return std::abs(value) < 1e-12;
@@ -34,7 +35,7 @@ std::string seconds_or_dash(double value) {
   return nothing(value) ? "-" : seconds_text(value);
 }
 
-// A warning that time and price of this row do not compare with other rows; "" = none.
+// A warning that time and price of this row cannot be compared with other rows; "" = none.
 std::string caveat(const Prediction& p) {
   std::string text = p.out_of_memory ? "does not fit" : "";
   const std::string uneven = p.worker_steps ? uneven_workers(*p.worker_steps) : "";
@@ -42,12 +43,12 @@ std::string caveat(const Prediction& p) {
   return text + uneven;
 }
 
-// Columns, each with its cell of a row's value.
+// Columns, each with a function that makes its cell from a row's value.
 template <class Value>
 using Columns = std::vector<std::pair<Table::Column, std::function<std::string(const Value&)>>>;
 
-// A row for each point: its name, then the columns of value_of(point), a pointer or an optional;
-// points without a value have no row.
+// A table with a row for each point: its name, then the columns of value_of(point), which is a
+// pointer or an optional. A point without a value has no row.
 template <class Value, class ValueOf>
 Table point_table(const ResultRecord& record, ValueOf value_of, const Columns<Value>& columns) {
   std::vector<Table::Column> heads{{"strategy", Align::left}, {"GPUs"}};
@@ -63,12 +64,12 @@ Table point_table(const ResultRecord& record, ValueOf value_of, const Columns<Va
   return table;
 }
 
-// For tables whose rows show the whole prediction.
+// `value_of` for tables whose rows show the whole prediction.
 const Prediction* whole_point(const Prediction& p) {
   return &p;
 }
 
-// Whether some point has a property, which decides about a column.
+// Whether some point has a property. Often this decides whether a column is shown.
 bool any_point(const ResultRecord& record, auto has) {
   return std::any_of(record.predictions.begin(), record.predictions.end(), has);
 }
@@ -82,8 +83,8 @@ std::string interval_text(const Interval& interval) {
 
 namespace {
 
-// The summary. `scaling`, `memory`: whether these columns are shown. Columns whose figure no point
-// has are left out: mesh, median, cost, remarks.
+// The summary. `scaling` and `memory` say whether these columns are shown. Columns for mesh,
+// precision, median, cost and remarks appear only if some point needs them.
 Table summary(const ResultRecord& record, bool scaling, bool memory) {
   using Column = std::pair<Table::Column, std::function<std::string(const Prediction&)>>;
   // Models with tokens have rates in tokens, others in samples.
@@ -108,7 +109,7 @@ Table summary(const ResultRecord& record, bool scaling, bool memory) {
   add(any_point(record, [](const auto& p) { return p.mesh.has_value(); }),
       {{"mesh", Align::left}, [](const auto& p) { return p.mesh ? mesh_text(*p.mesh) : "-"; }});
   add(any_point(record, [&](const auto& p) { return p.precision != record.precision; }), precision);
-  // Columns that every summary has, and between them columns that some point needs.
+  // Some columns are in every summary; the other columns appear only if some point needs them.
   add(true, {{"step"}, [](const auto& p) { return seconds_text(p.step_seconds); }});
   add(any_point(record,
                 [](const auto& p) {
@@ -140,7 +141,7 @@ Table summary_table(const ResultRecord& record) {
 }
 
 Table alternatives_table(const ResultRecord& joined) {
-  // The scaling column makes no sense if every alternative has one GPU count.
+  // The scaling column says nothing if every alternative has only one GPU count.
   const bool scales =
       any_point(joined, [](const auto& p) { return percent(p.scaling_efficiency) != percent(1); });
   return summary(joined, scales, true);
@@ -170,7 +171,7 @@ Table stages_table(const ResultRecord& record) {
                {"layers", Align::left}});
   for (const Prediction& p : record.predictions) {
     for (const StageRecord& stage : p.stages) {
-      // The name of a point stands only beside its first stage.
+      // The point is named only in the row of its first stage.
       const bool first = stage.stage == 0;
       table.add_row(
           {first ? p.strategy : "", first ? std::to_string(p.gpus) : "",
@@ -184,13 +185,13 @@ Table stages_table(const ResultRecord& record) {
 }
 
 Table split_table(const ResultRecord& record) {
-  // Only parts that some point has.
+  // Columns are only the parts that are not zero in some point.
   Columns<Prediction> columns;
   bool divided = false;
   for (const StepPart& part : named_parts) {
     const auto seconds = part.seconds;
     if (!any_point(record, [&](const auto& p) { return !nothing(p.split.*seconds); })) continue;
-    // Parts of every training first, then parts of training on several GPUs.
+    // Parts that every training has come first, then parts of training on several GPUs.
     const bool begins = !divided && !columns.empty() &&
                         (seconds == &StepSplit::copies || part.kind == PartKind::idle);
     divided |= begins;
@@ -267,8 +268,9 @@ Table traffic_table(const ResultRecord& record) {
                {"all links"},
                {"busy"}});
   for (const auto& p : record.predictions) {
-    // Links with equal traffic are one row: traffic over PCIe also passes the host's memory.
-    std::vector<std::pair<std::string, std::vector<std::string>>> rows;  // links, figures
+    // Classes of links with equal traffic share one row: for example, PCIe traffic also passes the
+    // host's memory.
+    std::vector<std::pair<std::string, std::vector<std::string>>> rows;  // link classes, cells
     for (const auto& t : p.traffic) {
       const std::vector<std::string> figures{bytes_text(t.bytes), bytes_text(t.total_bytes),
                                              percent(t.busy)};
@@ -296,7 +298,7 @@ Table staleness_table(const ResultRecord& record) {
 }
 
 Table staleness_bars(const ResultRecord& record) {
-  // A histogram with more values than this is drawn with ranges of values per bar.
+  // A histogram with a wider range than this is drawn with several values per bar.
   constexpr std::int64_t most_bars = 12;
   constexpr double longest = 32;  // characters of the longest bar
   Table table({{"strategy", Align::left}, {"GPUs"}, {"stale by"}, {"share"}, {"", Align::left}});
@@ -306,7 +308,7 @@ Table staleness_bars(const ResultRecord& record) {
     const std::int64_t first = histogram.begin()->first, last = histogram.rbegin()->first;
     // Values per bar.
     const std::int64_t width = (last - first) / most_bars + 1;
-    // Pushes per bar; a bar stands for `width` neighboring values.
+    // Pushes per bar; a bar stands for `width` neighbouring values.
     std::map<std::int64_t, double> bars;
     double all = 0, most = 0;
     for (const auto& [updates, pushes] : histogram) {
@@ -352,13 +354,13 @@ Table seeds_table(const ResultRecord& record) {
 
 namespace {
 
-// Seconds per step of the worker itself, from its seconds per mean step: fast workers make several
-// steps in a mean step.
+// Seconds per step of the worker itself, computed from its seconds per mean step, because fast
+// workers make several steps during a mean step.
 double own_step(double seconds, const RankTimes& rank) {
   return rank.steps > 0 ? seconds / rank.steps : seconds;
 }
 
-// The rank with most or least own work per step.
+// The rank with the most or the least work of its own per step.
 const RankTimes& extreme_rank(const StragglerCost& cost, bool is_slowest) {
   const auto [fastest, slowest] = std::minmax_element(
       cost.ranks.begin(), cost.ranks.end(),
@@ -375,7 +377,8 @@ Table stragglers_table(const ResultRecord& record) {
       {{"share"}, [](const auto& c) { return percent(c.step_more / c.step_without); }},
       {{"cost"},
        [](const auto& c) { return nothing(c.dollars_more) ? "-" : dollars_text(c.dollars_more); }}};
-  // Three columns each for the slowest and the fastest rank: its number, its own work, its waiting.
+  // Three columns for the slowest rank and three for the fastest: its number, its own work, its
+  // waiting.
   for (const bool is_slowest : {true, false}) {
     columns.push_back({{is_slowest ? "slowest" : "fastest", Align::right, is_slowest},
                        [is_slowest](const auto& c) {
@@ -468,8 +471,8 @@ std::string seeds_interval(const Accuracy& accuracy, const std::optional<Interva
              : "-";
 }
 
-// Seconds or dollars until the target; "<=" if a seed reached it before its first evaluation, so
-// that the figure is a bound.
+// Seconds or dollars until the target, with "<=" if a seed reached it by its first evaluation, so
+// that the number is an upper bound.
 std::string to_target(const Accuracy& accuracy, double value, std::string (*text)(double)) {
   if (!accuracy.target || accuracy.reached == 0) return "-";
   const std::string spent = text(value);
@@ -500,7 +503,7 @@ Table accuracy_table(const ResultRecord& record) {
 
 namespace {
 
-// The origin of costs in percent.
+// The shares of measured, interpolated and modelled costs in percent.
 std::string shares_text(const ProvenanceShare& share) {
   return fmt::format("{:.0f} % measured, {:.0f} % interpolated, {:.0f} % modelled",
                      100 * share.measured, 100 * share.interpolated, 100 * share.modelled);
@@ -509,7 +512,7 @@ std::string shares_text(const ProvenanceShare& share) {
 }  // namespace
 
 std::vector<std::string> origins(const ResultRecord& record) {
-  // Points with equal shares are one line.
+  // Points with equal shares get one line.
   std::vector<std::pair<std::string, PointList>> lines;
   for (const auto& p : record.predictions) {
     const std::string shares = shares_text(p.provenance);
@@ -528,7 +531,7 @@ std::vector<std::string> origins(const ResultRecord& record) {
 
 namespace {
 
-// A large count in words, such as "8.03 billion".
+// A large number in words, such as "8.03 billion".
 std::string count_text(std::int64_t count) {
   const auto number = static_cast<double>(count);
   if (number >= 1e9) return human(number / 1e9, Dimension::none) + " billion";

@@ -1,5 +1,5 @@
-// The report for people: a summary table, a table of the parts of a step, further tables for
-// figures that only some points have, then sentences about bottlenecks. Sections without rows are
+// The report for people: a summary table, a table of the parts of a step, further tables for values
+// that only some points have, then sentences about bottlenecks. Optional sections without rows are
 // left out.
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@ namespace lockstep {
 
 namespace {
 
-// A table in the width of a terminal. Each block begins with the first `keys` columns, usually
-// strategy and GPUs.
+// A table, folded to the width of a terminal. Each block begins with the first `keys` columns,
+// usually strategy and GPUs.
 std::string of_points(const Table& table, std::size_t keys = 2) {
   return table.folded(text_width, keys);
 }
@@ -23,7 +23,7 @@ std::string section(const std::string& title, const Table& table, std::size_t ke
   return table.empty() ? "" : "\n" + wrapped(title) + "\n" + of_points(table, keys);
 }
 
-// "3 seeds" of the points that were trained.
+// For example "3 seeds", for the points that were trained.
 std::string seeds_text(const ResultRecord& record) {
   int seeds = 0;
   for (const Prediction& p : record.predictions) {
@@ -32,7 +32,7 @@ std::string seeds_text(const ResultRecord& record) {
   return fmt::format("{} seed{}", seeds, seeds == 1 ? "" : "s");
 }
 
-// "20 runs" of the points that were played with failures.
+// For example "20 runs", for the points that were simulated with failures.
 std::string runs_text(const ResultRecord& record) {
   int runs = 0;
   for (const Prediction& p : record.predictions) {
@@ -66,7 +66,7 @@ std::string remarks(const ResultRecord& record) {
 }  // namespace
 
 std::string render_text(const ResultRecord& record) {
-  // Tables that every answer has come first, then tables of options that the scenario uses.
+  // Tables that every answer has come first, then tables for options that the scenario uses.
   std::string out = wrapped(record.scenario) + "\n" + wrapped(subject_text(record));
   out += "\n\n" + of_points(summary_table(record));
   if (const std::string missing = missing_price(record); !missing.empty()) {

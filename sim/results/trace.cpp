@@ -1,6 +1,6 @@
-// Writes Chrome trace events as PyTorch's profiler does. Two readers constrain the text: Perfetto
-// draws slices of a track only if they nest, so times are rounded to common ticks;
-// HolisticTraceAnalysis finds the rank by a space after the colon.
+// Writes Chrome trace events as PyTorch's profiler does. Two readers constrain the text. Perfetto
+// draws the slices of a track only if they nest, so times are rounded to common ticks.
+// HolisticTraceAnalysis finds the rank only if a space follows the colon.
 #include "results/trace.hpp"
 
 #include <fmt/format.h>
@@ -17,8 +17,8 @@ namespace lockstep {
 
 namespace {
 
-// Times are rounded to 0.1 ns before differences are taken: a slice's end and the next one's start
-// stay equal.
+// Times are rounded to 0.1 ns before differences are computed, so that a slice's end and the next
+// one's start stay equal.
 constexpr double ticks_per_second = 1e10;
 
 std::int64_t ticks(double seconds) {
@@ -27,12 +27,12 @@ std::int64_t ticks(double seconds) {
 
 using Out = std::back_insert_iterator<std::string>;
 
-// A number of ticks in microseconds, the unit of the format.
+// Writes a number of ticks in microseconds, the unit of the format.
 void put_time(Out out, std::int64_t time) {
   fmt::format_to(out, "{}.{:04}", time / 10000, time % 10000);
 }
 
-// A JSON string.
+// Writes a JSON string.
 void put_text(Out out, std::string_view text) {
   *out++ = '"';
   for (const char c : text) {
@@ -62,8 +62,8 @@ std::string argument(std::string_view name, double value) {
   return fmt::format("{}: {:.10g}", quoted_text(name), value);
 }
 
-// Begins an event with its common members; the caller adds the others and the closing brace.
-// Phases: M metadata, X slice, s and f ends of an arrow, C counter.
+// Begins an event with the members that all events have; the caller adds the others and the closing
+// brace. Phases: M metadata, X slice, s and f the two ends of an arrow, C counter.
 void TraceEvents::open(char phase, TracePlace place, std::string_view category,
                        std::string_view name, double time) {
   Out out(text_);
@@ -75,7 +75,7 @@ void TraceEvents::open(char phase, TracePlace place, std::string_view category,
   put_text(out, name);
 }
 
-// Name and position of a process or track.
+// Writes name and position of a process or track.
 void TraceEvents::metadata(TracePlace place, std::string_view kind, std::string_view name,
                            int order) {
   open('M', place, "", fmt::format("{}_name", kind), 0);
@@ -115,7 +115,7 @@ void TraceEvents::counter(int process, std::string_view name, double time,
   fmt::format_to(Out(text_), R"(, "args": {{{}}}}})", values);
 }
 
-// The members that the profiler writes before its events: device, backend, rank, world size.
+// Writes the members that the profiler puts before its events: device, backend, rank, world size.
 std::string trace_document(const TraceHeader& header, const std::string& events) {
   return fmt::format(
       "{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [{{\"id\": 0, \"name\": {}}}],\n"
@@ -128,11 +128,11 @@ std::string trace_document(const TraceHeader& header, const std::string& events)
 
 namespace {
 
-// Writes the document to `draft`, with zlib's gzip file functions. `path`: the file's final name,
-// for messages and its ending.
+// Writes the document to the file `draft`, with zlib's gzip functions. `path` is the file's final
+// name; it determines the compression and appears in messages.
 void write_packed(const std::string& draft, const std::string& path, const std::string& document) {
-  // wbT writes plain text. Level 4: level 6 would take three times as long and save a seventh of
-  // the bytes.
+  // wbT writes plain text. Compression has level 4, because level 6 takes three times as long and
+  // saves only a seventh of the bytes.
   const char* mode = path.ends_with(".gz") ? "wb4" : "wbT";
   errno = 0;
   const gzFile file = gzopen(draft.c_str(), mode);

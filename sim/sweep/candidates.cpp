@@ -1,6 +1,6 @@
 // Enumerates the candidates of a recommendation: platforms, GPU counts, forms of strategies, memory
-// savers and micro-batches, and with a mesh also the sizes of its axes. Only combinations that
-// cannot exist are left out here; bounds and simulations follow later.
+// savers and micro-batches; with a mesh also the sizes of its axes. Leaves out only combinations
+// that cannot exist; bounds and simulations exclude others later.
 #include "sweep/candidates.hpp"
 
 #include <fmt/format.h>
@@ -18,15 +18,16 @@ namespace lockstep {
 
 namespace {
 
-// A way to save memory of activations.
+// A method that saves memory of activations.
 struct Saver {
   const char* name;      // suffix of the strategy's name
   const char* settings;  // fields of the strategy's entry
   bool checkpointing;
 };
 
-// Samples of one optimizer step per replica; nothing if the batch does not divide. A batch that is
-// given in full determines no micro-batch: candidates choose their own.
+// Samples of one optimizer step per replica; nothing if the batch does not divide. If the global or
+// per-GPU batch is given, the scenario's micro-batch and accumulation are ignored, because
+// candidates choose their own.
 std::optional<std::int64_t> samples_of_replica(BatchSpec batch, int replicas) {
   if (batch.global > 0 || batch.per_gpu > 0) batch.micro = batch.accumulation = 0;
   try {
@@ -37,8 +38,8 @@ std::optional<std::int64_t> samples_of_replica(BatchSpec batch, int replicas) {
   }
 }
 
-// The step of the whole model, with all activations that could be recomputed marked as
-// checkpointed.
+// The step of the whole model with activation checkpointing, so that all activations that can be
+// recomputed are marked.
 TrainingStep whole_step(const Scenario& scenario, const Inputs& inputs) {
   StepOptions options = step_options(scenario, scenario.strategies.front(), 1);
   options.activation_checkpointing = true;
@@ -57,14 +58,16 @@ bool has_mesh(const Scenario& scenario) {
   return replica_gpus(scenario.parallel) > 1 || scenario.parallel.expert.size > 1;
 }
 
-// A mesh in which each axis has two ranks: with it a scenario's defaults for all axes are read.
+// A mesh with size 2 on every model axis: reading a scenario with it fills in each axis's default
+// options. Without `split` the sizes are 1.
 ParallelOptions all_axes(bool split) {
   ParallelOptions mesh;
   mesh.tensor.size = mesh.context.size = mesh.expert.size = mesh.pipeline.stages = split ? 2 : 1;
   return mesh;
 }
 
-// None, checkpointing as the scenario configures it, and full recomputation if that is different.
+// Savers to try: none, checkpointing as the scenario configures it, and full recomputation if that
+// is different.
 std::vector<Saver> savers_of(const Scenario& scenario) {
   std::vector<Saver> savers{{"", "activation_checkpointing: false", false},
                             {", checkpointing", "activation_checkpointing: true", true}};
@@ -75,14 +78,14 @@ std::vector<Saver> savers_of(const Scenario& scenario) {
   return savers;
 }
 
-// A form of a strategy with a memory saver.
+// A form of a strategy (strategies/options.hpp) with a memory saver.
 struct Kind {
   StrategyForm form;
   std::string name, setting;
   std::shared_ptr<const Scenario> base;
 
-  // Whether the form makes sense on these GPUs: several ranks, NVMe drives, whole nodes, as it
-  // needs.
+  // Whether the form makes sense on these GPUs. A form may need several ranks, NVMe drives, or
+  // several whole nodes.
   bool runs_on(int gpus, const Machine& machine) const {
     if (form.several && gpus == 1) return false;
     if (form.nvme && machine.host.nvme.read_bytes_per_second <= 0) return false;
@@ -91,9 +94,9 @@ struct Kind {
   }
 };
 
-// The family of candidates with a mesh.
+// The family of all candidates with a mesh.
 constexpr const char* mesh_family = "mesh";
-constexpr int mesh_complexity = 2;  // plus 1 per axis: data parallelism alone is simpler
+constexpr int mesh_complexity = 2;  // plus 1 for each axis in use
 
 // Number of axes with several ranks.
 int axes_of(const ParallelOptions& mesh) {
@@ -127,7 +130,7 @@ struct Search {
   }
 
   // Adds candidates with halved micro-batches: all samples of a GPU, half as many, and so on while
-  // they divide.
+  // the number is even.
   void add(const Kind& kind, int gpus, std::int64_t samples, std::vector<Candidate>& list) const {
     for (std::int64_t micro = samples;; micro /= 2) {
       Candidate c;
@@ -162,7 +165,8 @@ class MeshSearch {
         gpus_(gpus),
         samples_(samples) {}
 
-  // Adds candidates for every saver, strategy and mesh. A mesh of the scenario is the only one.
+  // Adds candidates for every saver, strategy and mesh. If the scenario gives a mesh, no other is
+  // tried.
   void add(const std::vector<Saver>& savers, bool checkpoints, const TrainingStep& step,
            Candidates& all) {
     const MeshLimits limits = scenario_.recommend.value_or(RecommendSpec{}).parallel;
@@ -191,17 +195,17 @@ class MeshSearch {
   }
 
  private:
-  // Whether the scenario names a recipe, whose defaults of the axes then apply.
+  // Whether the scenario names a recipe. If so, the recipe's defaults for the axes apply.
   bool recipe() const { return scenario_.recipe != Recipe::none; }
 
-  // Adds one mesh with each micro-batch of the limits that divides the batch.
+  // Adds a mesh once for each micro-batch of the limits that divides the batch.
   void add(const ParallelOptions& mesh, const MeshForm& form, const std::string& name,
            const std::string& setting, const std::shared_ptr<const Scenario>& base,
            const MeshLimits& limits, Candidates& all) const {
     if (gpus_ % replica_gpus(mesh) != 0) return void(++all.refused);
     const Mesh axes = mesh_of(mesh, gpus_);
     const bool shares = std::string(form.strategy) != "ddp";
-    if (shares && axes.copies() == 1) return;  // there is no other rank to share parameters with
+    if (shares && axes.copies() == 1) return;  // no other rank exists to share parameters with
     const int node = machine_.gpus_per_node;
     // Hybrid sharding needs copies of the parameters on several whole nodes.
     if (form.whole_nodes && (axes.copies() <= node || axes.copies() % node != 0)) return;
@@ -238,10 +242,10 @@ class MeshSearch {
   const Scenario& scenario_;
   const Machine& machine_;
   int gpus_;
-  std::int64_t samples_;  // of a step, all replicas together
+  std::int64_t samples_;  // of a step, in all replicas together
 };
 
-// The values of an option that is written like a setting.
+// The values of a command-line option that has the syntax of a setting.
 std::vector<std::string> texts_of(const char* option, const std::string& values) {
   Setting setting = parse_setting(fmt::format("{}={}", option, values));
   return setting.texts;
@@ -287,7 +291,7 @@ Scenario Variants::with(const std::vector<std::string>& settings) const {
 Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
                          InputFiles& files) {
   const Variants variants(scenario.file, options.settings);
-  // Options win over the file's own platforms and GPU counts.
+  // The command line's platforms and GPU counts replace the file's.
   std::vector<std::string> platforms = variants.platforms(), counts;
   if (platforms.empty()) platforms = {""};
   if (!options.platforms.empty()) platforms = texts_of("platform", options.platforms);
@@ -321,7 +325,7 @@ Candidates candidates_of(const Scenario& scenario, const RecommendOptions& optio
       for (const Kind& kind : kinds) {
         if (kind.runs_on(gpus, machine)) search.add(kind, gpus, *samples, all.plain);
       }
-      // Meshes are tried only for models that state how they may be cut.
+      // Meshes are tried only if the model states how it may be cut.
       if (!fixed && (gpus == 1 || inputs.model->tensor_parallel.empty())) continue;
       MeshSearch(variants, of_platform, scenario, machine, gpus, *samples * replicas)
           .add(savers, checkpoints, step, all);

@@ -1,5 +1,5 @@
-// The candidates of a recommendation, each as settings of a sweep. Use candidates_of() to enumerate
-// them, scenario_of() to build the job of one.
+// The candidates of a recommendation. A candidate is one job with the settings with which a sweep
+// simulates it. candidates_of() enumerates the candidates, scenario_of() builds the job of one.
 #pragma once
 
 #include "points/inputs.hpp"
@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-// A file's scenario under different settings. If a file lists platforms, the first one counts,
+// A file's scenario with different settings. If the file lists platforms, the first one counts
 // unless a setting gives another.
 class Variants {
  public:
-  // `changes`: settings that apply to all variants.
+  // `changes` are settings that apply to all variants.
   explicit Variants(const std::string& file, const std::vector<std::string>& changes = {});
-  // The platforms that the file lists; empty = the file names a single one.
+  // The platforms that the file lists; empty if it names a single one.
   const std::vector<std::string>& platforms() const { return platforms_; }
-  // The scenario without its measured rows, which belong to other settings.
+  // The scenario without its measured rows, because they belong to the unchanged scenario.
   Scenario with(const std::vector<std::string>& settings) const;
 
  private:
@@ -25,25 +25,26 @@ class Variants {
   std::vector<std::string> platforms_;
 };
 
-// The candidate's job alone.
+// The scenario with only the candidate's job.
 Scenario scenario_of(const Candidate& candidate);
 
-// The search space, before anything is judged.
+// The search space before any candidate is judged.
 struct Candidates {
-  // Candidates with data parallelism alone. Candidates that differ only in the division of the
-  // batch are adjacent, the largest micro-batch first.
+  // Candidates with data parallelism only. Candidates that differ only in the division of the batch
+  // are adjacent, the largest micro-batch first.
   std::vector<Candidate> plain;
-  // Candidates with a mesh, for models that state how they may be cut. If the scenario has a mesh,
-  // it is the only one. Candidates that differ only in pipeline and strategy are adjacent.
+  // Candidates with a mesh, for models that state how they may be cut. If the scenario gives a
+  // mesh, no other is tried. Candidates that differ only in pipeline and strategy are adjacent.
   std::vector<Candidate> meshes;
-  std::size_t refused = 0;  // meshes that do not divide
-  // Impossible combinations by reason: a batch that does not divide, too many GPUs.
+  std::size_t refused = 0;  // combinations that do not divide the model, the GPUs or the batch
+  // Platforms and GPU counts without candidates, by reason: the batch does not divide, or there are
+  // too many GPUs.
   std::map<std::string, std::size_t> left_out;
 };
 
 // All combinations of platforms, GPU counts, meshes, strategies, divisions of the batch into
 // micro-batches, and activation checkpointing. Reads platforms and model into `files`. Throws
-// ConfigError for an unknown platform or an impossible GPU count.
+// ConfigError if a platform is unknown or a GPU count impossible.
 Candidates candidates_of(const Scenario& scenario, const RecommendOptions& options,
                          InputFiles& files);
 

@@ -1,5 +1,5 @@
-// Numbers the points of a grid in a mixed radix (one digit per axis) and builds the scenario of a
-// point by putting values into the scenario's YAML tree. Sampling uses Floyd's algorithm.
+// Numbers the points of a grid in a mixed radix (one digit per axis), and builds the scenario of a
+// point by putting values into the scenario's YAML tree. sample() uses Floyd's algorithm.
 #include "sweep/grid.hpp"
 
 #include <fmt/format.h>
@@ -16,11 +16,12 @@ namespace lockstep {
 
 namespace {
 
-// Values of one setting that are checked before the sweep begins; of more values a part is checked.
+// Number of values of a setting that are checked before the sweep begins; of more values only a
+// part is checked.
 constexpr std::size_t most_checked = 10'000;
 constexpr PointIndex most_points_of_a_grid = PointIndex{1} << 53;
 
-// Throws ConfigError if a value is a list: each value is one point.
+// Throws ConfigError if a value is a list, because each value makes one point.
 void refuse_lists(const Setting& setting) {
   for (const Node& value : setting.values) {
     if (value.kind() != Node::Kind::sequence) continue;
@@ -40,7 +41,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
            InputFiles& files)
     : file_(scenario_file) {
   Node root = Node::parse_file(scenario_file);
-  // Let the scenario's own reader report a file that is no map.
+  // If the file is no map, the scenario's own reader reports it.
   if (root.kind() != Node::Kind::map) read_scenario(scenario_file);
   std::string all =
       fmt::format("{}\n{}\n", LOCKSTEP_VERSION, file_text(scenario_file, most_of_a_description));
@@ -50,7 +51,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
   }
   digest_ = fmt::format("{:016x}", text_hash(all));
 
-  // Find the axes: entries, settings and GPU counts; refuse settings that cannot be swept.
+  // Find the axes (entries, settings and GPU counts), and refuse settings that cannot be swept.
   std::set<std::string> paths;
   entries_ = elements_of(root, "strategies");
   std::vector<Node> counts = elements_of(root, "gpus");
@@ -73,7 +74,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
       gpus_of_file_ = false;
     }
   }
-  // GPU counts of the file become a setting without a name, the innermost axis.
+  // The file's GPU counts become a setting without a name, which is the innermost axis.
   if (gpus_of_file_) {
     if (counts.empty()) counts.push_back(Node::parse_text("1", scenario_file));
     Setting gpus;
@@ -89,7 +90,7 @@ Grid::Grid(const std::string& scenario_file, const std::vector<std::string>& set
   root_ = root.without("measured").without("anchor");
   for (const Setting& setting : settings_) axes_.push_back({entries_of(setting, entries_)});
 
-  // Number the points: each entry has the product of the axes that apply to it.
+  // Number the points: each entry has as many as the product of the sizes of its axes.
   for (std::size_t e = 0; e < std::max<std::size_t>(1, entries_.size()); ++e) {
     begins_.push_back(size_);
     PointIndex points = 1;
@@ -113,8 +114,7 @@ std::size_t Grid::entry(PointIndex point) const {
          1;
 }
 
-// Splits the number of a point into the index of each axis's value, from the innermost axis
-// outwards.
+// Divides the number of a point into one index for each axis, from the innermost axis outwards.
 std::vector<std::optional<std::size_t>> Grid::values_at(PointIndex point) const {
   const std::size_t e = entry(point);
   PointIndex rest = point - begins_[e];
@@ -137,7 +137,7 @@ std::vector<std::pair<std::string, const std::string*>> Grid::set(PointIndex poi
   std::vector<std::pair<std::string, const std::string*>> list;
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     const Setting& setting = settings_[a];
-    if (gpus_of_file_ && setting.path == "gpus") continue;  // a row has its GPU count anyway
+    if (gpus_of_file_ && setting.path == "gpus") continue;  // every row has its GPU count anyway
     list.emplace_back(setting.path, values[a] ? &setting.texts[*values[a]] : nullptr);
   }
   return list;
@@ -147,7 +147,7 @@ Scenario Grid::read(std::size_t e, const std::vector<std::optional<std::size_t>>
   Node root = root_;
   Node entry = e < entries_.size() ? entries_[e] : Node();
   Node gpus;
-  // Place of a setting in messages: its text on the command line, or the file's own line.
+  // Location of a setting for messages: its text on the command line, or the file's own line.
   const auto key_where = [&](const Setting& setting) {
     return setting.name.empty() ? root_.key_location(setting.path)
                                 : Location{setting.name, 1, setting.steps.front().column};
@@ -157,7 +157,7 @@ Scenario Grid::read(std::size_t e, const std::vector<std::optional<std::size_t>>
     if (!values[a] || setting.path == "strategies") continue;
     const Node& value = setting.values[*values[a]];
     if (setting.path == "gpus") {
-      // The largest count is read, too, so that ranks are checked against it, and is dropped below.
+      // Also read the largest count, so that ranks are checked against it; it is dropped below.
       std::vector<Node> counts{value};
       if (value.scalar() != most_gpus_.scalar()) counts.push_back(most_gpus_);
       root = root.with("gpus", value.with_elements(counts), key_where(setting));
@@ -180,8 +180,9 @@ Scenario Grid::scenario(PointIndex point) const {
   return read(entry(point), values_at(point));
 }
 
-// Reads the first point of each entry, then each other value of each axis with the first values of
-// all other axes. An axis that an earlier entry has was checked there.
+// Reads the first point of each entry, and then every other value of each axis, combined with the
+// first values of all other axes. Skips an axis that an earlier entry has, because it was checked
+// there.
 void Grid::check_values(InputFiles& files) const {
   std::vector<std::string> seen;
   Diagnostics diagnostics;

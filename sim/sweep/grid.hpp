@@ -1,6 +1,7 @@
-// All combinations of a scenario's settings, numbered. Use it to enumerate the points of a sweep
-// without holding them in memory. A point is one strategy entry on one GPU count. A setting inside
-// an entry is an axis of that entry only. Numbers count like digits, the last axis fastest:
+// All combinations of a scenario's settings, as numbered points. A grid enumerates the points of a
+// sweep without holding them in memory. A point is one strategy entry on one GPU count, with one
+// value of each setting. A setting inside an entry is an axis of that entry only. The digits of a
+// number are the values of the axes, and the last axis changes fastest:
 //
 //     entry 0  |  setting 1  |  setting 2  |  ...  |  GPUs of the file
 //     entry 1  |  ...
@@ -18,20 +19,21 @@
 
 namespace lockstep {
 
-// Number of a point in a grid; below 2^53, so that it is exact as a double, too.
+// Number of a point in a grid. It is below 2^53, so that a double represents it exactly.
 using PointIndex = std::uint64_t;
 
 // The numbered points of one scenario file. Immutable after construction.
 class Grid {
  public:
-  // Reads the scenario, every value of every setting, and the files that they name (which stay in
-  // `files`). Throws ConfigError with all mistakes, located in the texts of the settings. A mistake
-  // of a combination (a batch that does not divide) is found only when its point is built.
+  // Reads the scenario, every value of every setting, and the files that they name (into `files`).
+  // Throws ConfigError with the mistakes found, located in the texts of the settings. A mistake
+  // that only a combination of values makes (a batch that does not divide) is found when its point
+  // is built.
   Grid(const std::string& scenario_file, const std::vector<std::string>& settings,
        InputFiles& files);
 
   PointIndex size() const { return size_; }
-  // The scenario of one point: one strategy entry, one GPU count. Throws ConfigError if the
+  // The scenario of one point, with one strategy entry and one GPU count. Throws ConfigError if the
   // combination is refused.
   Scenario scenario(PointIndex point) const;
   // Index of the point's entry in the file's strategies, or in the values of `strategies=`.
@@ -40,7 +42,8 @@ class Grid {
   // does not apply to the point's entry.
   std::vector<std::pair<std::string, const std::string*>> set(PointIndex point) const;
   const std::vector<Setting>& settings() const { return settings_; }
-  // A hash of scenario text, settings and program version: equal digests number the same points.
+  // A hash of scenario text, settings and program version. Grids with equal digests number the same
+  // points.
   const std::string& digest() const { return digest_; }
 
  private:
@@ -49,7 +52,7 @@ class Grid {
     EntriesOfSetting where;
     bool applies_to(std::size_t entry) const;
   };
-  // The chosen value of each axis; nothing if the axis does not apply.
+  // Index of the chosen value of each axis; nothing if the axis does not apply to the entry.
   std::vector<std::optional<std::size_t>> values_at(PointIndex point) const;
   // The scenario of an entry with the chosen values. Throws ConfigError.
   Scenario read(std::size_t entry, const std::vector<std::optional<std::size_t>>& values) const;
@@ -61,7 +64,8 @@ class Grid {
   std::vector<Node> entries_;      // elements of `strategies`
   std::vector<Setting> settings_;  // the GPU counts of the file come last
   bool gpus_of_file_ = true;       // no setting gives GPU counts
-  // The largest GPU count: a slow rank that only this count has is no mistake at smaller counts.
+  // The largest GPU count. Every scenario is read with this count in addition, because a slow rank
+  // that exists only there is no mistake at smaller counts.
   Node most_gpus_;
   std::vector<Axis> axes_;          // one for each setting
   std::vector<PointIndex> begins_;  // number of the first point of each entry
@@ -69,7 +73,7 @@ class Grid {
   std::string digest_;
 };
 
-// Draws `count` different points of a grid with `size` points, keyed by `seed`; returns them in
+// Draws `count` different points of a grid with `size` points, keyed by `seed`, and returns them in
 // ascending order. Returns all points if there are no more than `count`.
 std::vector<PointIndex> sample(PointIndex size, std::size_t count, std::uint64_t seed);
 

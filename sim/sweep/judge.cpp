@@ -1,5 +1,5 @@
-// Judges a job by increasing effort: lower bounds of its time, then its memory, then its
-// simulation. Most candidates of a large search are left out by the first two.
+// Judges a job with increasing effort: lower bounds of its time, then its memory, then its
+// simulation. The first two exclude most candidates of a large search.
 #include "sweep/judge.hpp"
 
 #include <algorithm>
@@ -21,12 +21,13 @@ constexpr const char* too_slow = "is slower for certain than with a larger micro
 constexpr const char* host_too_small = "needs more memory than a host has";
 constexpr const char* drives_too_small = "needs more than a node's NVMe drives hold";
 
-// Whether the job fits into the device, the host and the user's own limit of device memory.
+// Whether the job fits into its device and node, and meets the user's limit of device memory.
 bool may_be_used(const MemoryUse& memory, const RecommendOptions& options) {
   return fits(memory) && (options.memory <= 0 || memory.device <= options.memory);
 }
 
-// A verdict as a list of its members, or the reason as a text. from_json() is the inverse.
+// Converts a verdict to a list of its members, or a judgement without a verdict to its reason.
+// from_json() is the inverse.
 Json to_json(const Judgement& judged) {
   if (!judged.verdict) return judged.left_out;
   const Verdict& v = *judged.verdict;
@@ -78,16 +79,16 @@ double least_step_seconds(const Point& point) {
       stragglers.per_rank_sigma.value_or(0) > usual_spread) {
     return 0;  // some ranks may be faster than the device's file says
   }
-  // Ranks that wait for each other go at the pace of the slowest, which is no faster than the
-  // device's file says. Independent workers average over ranks, some of which are faster: five
-  // sigma are allowed for.
+  // Ranks that wait for each other run at the pace of the slowest, which is no faster than the
+  // device's file says. Independent workers average over ranks, and some ranks are faster than the
+  // file says: the bound allows five sigma for that.
   const double fastest = point.strategy->outlives_workers() ? 1 - 5 * usual_spread : 1;
   return fastest * point.compute_seconds;
 }
 
 std::vector<Judgement> Judge::judge(const Group& group, const Report& report) {
   std::vector<Judgement> list;
-  // Larger micro-batches come first; the fastest of the larger ones bounds every smaller one.
+  // Larger micro-batches come first; the fastest run so far bounds every smaller micro-batch.
   double fastest = never;
   for (const Scenario& scenario : group) {
     const bool smallest = &scenario == &group.back();
@@ -104,7 +105,7 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
     const int rented = rented_gpus(scenario, point.job.mesh.gpus(), point.job.machine);
     const double rate = rented * point.job.machine.price_per_gpu_hour / 3600;
     const double steps = steps_of_run(scenario, point);
-    // The reason why a step of at least `least_step` seconds excludes the job; null = none.
+    // The reason why a job whose step takes at least `least_step` seconds is left out; null = none.
     const auto ruled_out = [&](double least_step) -> const char* {
       const double least = steps * least_step;
       if (options_.by != RankBy::memory && least > fastest) return too_slow;
@@ -117,7 +118,8 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
     const double carried = limited ? point.strategy->least_communication_seconds(job) : 0;
     if (const char* why = ruled_out(carried)) return {std::nullopt, why};
     job.simulation.progress = report;
-    // SimGrid would need a process for each job; the loop gives the same times.
+    // SimGrid would need a process for each job. The loop executor gives the same times up to
+    // rounding.
     job.simulation.engine = Engine::loop;
     const MemoryUse memory = point.strategy->memory(job, memory_asked(job));
     if (!fits_host(memory)) return {std::nullopt, host_too_small};
@@ -144,8 +146,8 @@ Judgement Judge::judge(const Scenario& scenario, double fastest, const Report& r
   }
 }
 
-// A peak beyond the usable memory need not be exact, so the replay may stop there. Jobs without a
-// mesh share the memory figures of equal steps.
+// The replay may stop at a peak beyond the usable memory, because such a peak need not be exact.
+// Jobs without a mesh share known numbers about the memory of equal steps.
 MemoryQuery Judge::memory_asked(const Job& job) {
   MemoryQuery query;
   if (job.mesh.only_data()) query.known = &known_[job.step];

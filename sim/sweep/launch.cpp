@@ -1,5 +1,5 @@
-// Reads the environment variables of Open MPI, MPICH and Slurm. The first launcher that reports
-// more than one rank counts.
+// Reads the environment variables of Open MPI, MPICH and Slurm. The first launcher in the list that
+// reports more than one rank counts.
 #include "sweep/launch.hpp"
 
 #include <array>
@@ -13,8 +13,9 @@ namespace {
 struct Variables {
   const char *rank, *ranks, *by;
 };
-// Open MPI's mpirun; PMI of MPICH and others; a job step of Slurm's srun. SLURM_NTASKS of the
-// allocation is not used: a batch script has it and is one process.
+// Variables of Open MPI's mpirun, of PMI (MPICH and others), and of a job step of Slurm's srun.
+// SLURM_NTASKS is not used, because it describes the allocation: a batch script also has it, but is
+// one process.
 constexpr std::array launchers{Variables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
                                Variables{"PMI_RANK", "PMI_SIZE", "an MPI launcher"},
                                Variables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun"}};

@@ -1,11 +1,11 @@
-// Detection of mpirun and srun: the place of this process among the ranks that a launcher has
-// started. It reads environment variables only, so it may be called before MPI_Init and in a build
-// without MPI.
+// Detects mpirun and srun: finds the rank of this process among the processes that a launcher has
+// started. It reads only environment variables, so it works before MPI_Init and in a build without
+// MPI.
 #pragma once
 
 namespace lockstep {
 
-// The place of this process among its ranks; one rank if it was started alone.
+// The rank of this process and the number of ranks; one rank if no launcher started it.
 struct Launch {
   int rank = 0, ranks = 1;
   const char* by = "";  // the launcher: "mpirun", "srun", "an MPI launcher"

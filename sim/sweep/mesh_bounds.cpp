@@ -1,5 +1,6 @@
-// Bounds of a mesh from sums over the layers of each stage. The step is built once without the
-// pipeline, on the GPUs of one stage; every cut into stages is then a difference of prefix sums.
+// Computes the bounds of a mesh from sums over the layers of each stage. The step is built once
+// without the pipeline, on the GPUs of one stage. A stage's sum is then a difference of two prefix
+// sums, for every cut into stages.
 #include "sweep/mesh_bounds.hpp"
 
 #include <algorithm>
@@ -16,25 +17,25 @@ namespace lockstep {
 
 namespace {
 
-// The job without its pipeline, on the GPUs of one stage, which then hold all layers.
+// The job without its pipeline, on the GPUs of one stage, which then have all layers.
 Scenario without_pipeline(const Scenario& job) {
   Scenario alone = job;
   alone.gpus = {job.gpus.front() / static_cast<int>(job.parallel.pipeline.stages)};
   alone.parallel.pipeline = {};
-  alone.stragglers = {};  // least_step_seconds() decides whether they leave a bound
+  alone.stragglers = {};  // least_step_seconds() decides whether stragglers allow a bound
   alone.faults.reset();
   return alone;
 }
 
-// Bytes that a rank holds per parameter of its layers: parameter with optimizer state, and
-// gradient. Shards divide them.
+// Bytes that a rank holds for each parameter of its layers: parameter and optimizer state, and
+// gradient. With sharding, a rank holds only a part of these bytes.
 struct Held {
   double dense = 0, expert = 0;
   double dense_gradient = 0, expert_gradient = 0;
 };
 
-// The bytes per parameter under this strategy. FSDP shards everything among the copies of a
-// parameter, ZeRO (meshes are tried with stage 1) the optimizer state, DDP nothing.
+// The bytes per parameter with this strategy. FSDP shards everything among the copies of a
+// parameter, ZeRO shards only the optimizer state (`recommend` tries stage 1), DDP shards nothing.
 Held held_by(const Point& point, const StrategyOptions& strategy) {
   const Job& job = point.job;
   const double element = parameter_bytes(point.precision);
@@ -51,8 +52,8 @@ Held held_by(const Point& point, const StrategyOptions& strategy) {
   return {element + state, element + state, element, element};
 }
 
-// For each rank, the micro-batches that wait for their backward at its fullest moment, all chunks
-// together.
+// For each rank, the largest number of micro-batches that wait for their backward at the same time,
+// over all chunks.
 std::vector<int> fewest_in_flight(PipelineSchedule schedule, const PipelineShape& shape) {
   if (shape.stages == 1) return {1};
   std::vector<int> counts;
@@ -69,8 +70,8 @@ const MeshBounds::Sums& MeshBounds::sums_of(const Point& point) {
   const auto [known, is_new] = sums_.try_emplace({job.step, job.mesh.stage_gpus()});
   Sums& sums = known->second;
   if (!is_new) return sums;
-  // Seconds of exchanges that stand between kernels; exchanges beside compute are left out of a
-  // lower bound.
+  // Seconds of exchanges that kernels must wait for. A lower bound leaves out exchanges beside
+  // compute.
   const auto waited = [&](const std::vector<AxisExchange>& exchanges) {
     double seconds = 0;
     for (const AxisExchange& exchange : exchanges) {
@@ -81,7 +82,7 @@ const MeshBounds::Sums& MeshBounds::sums_of(const Point& point) {
   for (auto* list : {&sums.forward, &sums.backward, &sums.dense, &sums.expert, &sums.saved}) {
     list->push_back(0);
   }
-  // A storage that several layers save counts once, and copies of weights are counted elsewhere.
+  // A storage that several layers save counts once. Copies of weights do not count here.
   std::set<int> storages;
   const auto add = [](std::vector<double>& list, double more) {
     list.push_back(list.back() + more);
@@ -122,7 +123,7 @@ MeshBound MeshBounds::of(const Scenario& job) {
     if (!misfits.empty()) return bound;
   }
   const Sums& sums = sums_of(point);
-  // first[part] .. first[part + 1]: the layers of each part of the model.
+  // The layers of a part of the model are first[part] .. first[part + 1].
   std::vector<int> first = even_cuts(*point.job.step, pipeline, shape.parts(), job.parallel.where);
   first.push_back(static_cast<int>(point.job.step->layers.size()));
   const auto of_part = [&](const std::vector<double>& list, int part) {
@@ -132,10 +133,11 @@ MeshBound MeshBounds::of(const Scenario& job) {
   };
   const Held held = held_by(point, job.strategies.front().options);
   const std::vector<int> in_flight_of = fewest_in_flight(pipeline.schedule, shape);
-  // `before`: seconds in the stages before the rank, for one micro-batch.
+  // `before`: seconds that one micro-batch spends in the stages before the rank.
   double seconds = 0, before = 0;
   for (int rank = 0; rank < shape.stages; ++rank) {
-    // The parts on this rank. Activations in flight are bounded by the part that saves least.
+    // Sum over the parts on this rank. A lower bound of the activations in flight takes the part
+    // that saves least.
     double work = 0, bytes = 0, gradients = 0, saved = std::numeric_limits<double>::infinity();
     for (int part = 0; part < shape.parts(); ++part) {
       if (place_of(pipeline.schedule, shape, part).rank != rank) continue;
@@ -154,8 +156,8 @@ MeshBound MeshBounds::of(const Scenario& job) {
   Point asked = point;
   asked.job.stragglers = job.stragglers;
   const int gpus = job.gpus.front();
-  // Token slices are in all stages at once, and a causal mask makes earlier slices cheaper: the
-  // bound would not hold.
+  // With token slices the bound would not hold: slices of one sequence are in all stages at the
+  // same time, and the causal mask makes earlier slices cheaper.
   const bool whole = pipeline.slices == 1;
   if (whole && least_step_seconds(asked) > 0) bound.total = seconds * steps_of_run(job, point);
   bound.capacity = point.job.machine.device.memory_bytes;

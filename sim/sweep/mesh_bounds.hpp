@@ -1,5 +1,5 @@
-// Lower bounds of a candidate with a mesh, without its simulation: seconds of the whole run and
-// bytes of the fullest stage. mesh_search.hpp rules out candidates by them.
+// Lower bounds for a candidate with a mesh, computed without a simulation: seconds of the whole run
+// and bytes of the fullest stage. mesh_search.hpp uses them to rule out candidates.
 #pragma once
 
 #include <map>
@@ -16,33 +16,35 @@ namespace lockstep {
 // The bounds of one candidate.
 struct MeshBound {
   double total = 0;       // seconds of the whole run; 0 = no bound
-  double bytes = 0;       // of one GPU's memory
+  double bytes = 0;       // memory that one GPU needs at least
   double dollars = 0;     // of the whole run; 0 = no bound or no price
-  double capacity = 0;    // bytes that a GPU has
-  std::string refused{};  // why the candidate cannot be; "" = it can
+  double capacity = 0;    // memory that a GPU has
+  std::string refused{};  // why the candidate is impossible; "" = it is possible
 };
 
-// Computes bounds. Keeps priced steps and sums between candidates, so candidates with equal layers
-// should follow each other.
+// Computes bounds. Caches computed steps and sums, so candidates with equal layers should follow
+// each other.
 class MeshBounds {
  public:
   explicit MeshBounds(const InputFiles& files) : files_(files) {}
 
   // Bounds of a job with one strategy on one GPU count. Throws ConfigError if the job is refused.
   //
-  // Time: each rank must wait for the first micro-batch to pass the stages before it, then do its
-  // own work of all micro-batches; backward of the first part passes the earlier stages at the end,
-  // unless the schedule splits backward. For p equal stages and m micro-batches this is (m + p - 1)
-  // / m of the work. Work is kernels and exchanges that nothing hides. Jobs with token slices, and
-  // with stragglers that may make ranks faster, have no bound of time.
+  // Time: each rank waits until the first micro-batch has passed the stages before it, and then
+  // does its own work for all micro-batches. At the end, the last backward passes the earlier
+  // stages, unless the schedule splits backward. For p equal stages and m micro-batches, the bound
+  // is (m + p - 1) / m of the work. Work is kernels, and exchanges that no compute can hide. There
+  // is no bound of time for jobs with token slices, and for jobs with stragglers that may make
+  // ranks faster.
   //
-  // Memory: parameters and optimizer state of the stage, plus the larger of its gradients and its
-  // activations of the micro-batches in flight that are not recomputed.
+  // Memory: parameters and optimizer state of the stage, plus the larger of two numbers: its
+  // gradients, or its saved activations of all micro-batches in flight. Activations that are
+  // recomputed do not count.
   MeshBound of(const Scenario& job);
 
  private:
-  // Prefix sums over the layers of one micro-batch: seconds of forward and backward, parameters
-  // outside and inside of experts, bytes of saved activations.
+  // Prefix sums over the layers of one micro-batch: seconds of forward and backward, number of
+  // parameters outside and inside of experts, bytes of saved activations.
   struct Sums {
     std::vector<double> forward, backward, dense, expert, saved;
   };

@@ -1,6 +1,6 @@
-// Branch and bound over meshes: bounds of all candidates on worker processes, then simulations in
-// ascending order of the bounds, each result raising the bar for the rest. For each GPU count of a
-// platform at most most_simulated meshes are simulated.
+// Branch and bound over meshes. Worker processes compute bounds of all candidates and then simulate
+// candidates in ascending order of the bounds; each result may exclude further ones. At most
+// most_simulated meshes are simulated for each GPU count of a platform.
 #include "sweep/mesh_search.hpp"
 
 #include <algorithm>
@@ -21,24 +21,25 @@ using Json = nlohmann::json;
 
 constexpr const char* mesh_too_slow =
     "a mesh that cannot be 1 % faster than the best on as many GPUs";
-// Share of the time; predictions of two meshes do not distinguish less.
+// Share of the time; predictions of two meshes cannot distinguish a smaller gain.
 constexpr double negligible_gain = 0.01;
 constexpr const char* mesh_too_full = "a mesh that needs more memory for certain than the least";
-constexpr double most_silent_seconds = 600;  // without progress, after which a process is killed
-// Simulations for each platform and GPU count: somewhat more than any known best mesh has needed.
+constexpr double most_silent_seconds = 600;  // silence after which a process is killed
+// Simulations for each platform and GPU count: somewhat more than the search for any known best
+// mesh has needed.
 constexpr int most_simulated = 24;
 constexpr const char* mesh_too_far =
     "a mesh that is not among the 24 whose bounds promise most on as many GPUs";
 
-// Whether two candidates compute the same micro-batch, that is, differ in the pipeline only. Such
-// neighbors share one piece of work, and with it the priced step.
+// Whether two candidates compute the same micro-batch, that is, differ only in the pipeline. Such
+// neighbours in the list form one piece of work and share the computed step.
 bool same_layers(const Candidate& a, const Candidate& b) {
   const ParallelOptions &p = a.parallel, &q = b.parallel;
   return a.base == b.base && a.gpus == b.gpus && p.tensor.size == q.tensor.size &&
          p.context.size == q.context.size && p.expert.size == q.expert.size;
 }
 
-// Bounds of all candidates, in order, computed on worker processes.
+// Computes bounds of all candidates in worker processes; the result has the order of `meshes`.
 std::vector<MeshBound> bounds_of(const InputFiles& files, const std::vector<Candidate>& meshes,
                                  const RunOptions& run) {
   std::vector<std::size_t> begins;
@@ -77,14 +78,15 @@ std::vector<MeshBound> bounds_of(const InputFiles& files, const std::vector<Cand
   return all;
 }
 
-// The best result so far for each platform and GPU count: seconds, or bytes with RankBy::memory.
+// The best result so far for each platform and GPU count, in seconds, or in bytes with
+// RankBy::memory.
 class Best {
  public:
   explicit Best(bool by_memory) : by_memory_(by_memory) {}
 
   double of(const Verdict& verdict) const { return by_memory_ ? verdict.device : verdict.total; }
   double of(const MeshBound& bound) const { return by_memory_ ? bound.bytes : bound.total; }
-  // Takes a judged candidate into account, if it meets the limits.
+  // Takes a judged candidate into account if it meets the limits.
   void hear(const Candidate& candidate, const Judgement& judged, const RecommendOptions& options) {
     if (!judged.verdict) return;
     const Verdict& v = *judged.verdict;
@@ -93,7 +95,7 @@ class Best {
     const auto [best, is_new] = best_.try_emplace({candidate.platform, candidate.gpus}, of(v));
     if (!is_new) best->second = std::min(best->second, of(v));
   }
-  // Whether the bound shows that the candidate cannot beat the best by a gain that counts.
+  // Whether the bound shows that the candidate cannot beat the best result by a relevant gain.
   bool is_worse(const Candidate& candidate, const MeshBound& bound) const {
     const auto best = best_.find({candidate.platform, candidate.gpus});
     if (best == best_.end()) return false;
@@ -105,7 +107,7 @@ class Best {
   std::map<std::pair<std::string, int>, double> best_;
 };
 
-// The reason why a bound excludes a candidate by itself; "" = it does not.
+// The reason why a bound excludes a candidate without a comparison; "" if it does not.
 std::string rule_out(const MeshBound& bound, const RecommendOptions& options) {
   const double most =
       options.memory > 0 ? std::min(options.memory, bound.capacity) : bound.capacity;
@@ -128,7 +130,7 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
   const std::vector<MeshBound> bounds = bounds_of(files, meshes, options.run);
   Best best(options.by == RankBy::memory);
   for (std::size_t i = 0; i < plain.size(); ++i) best.hear(plain[i], plain_judged[i], options);
-  // Candidates that their bounds do not exclude, most promising first.
+  // Candidates that their own bounds do not exclude, the most promising first.
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < meshes.size(); ++i) {
     std::string& why = answer.judged[i].left_out;
@@ -147,13 +149,13 @@ JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>&
   };
   const auto workers = static_cast<std::size_t>(workers_of(options.run));
   Pool pool({.workers = workers_of(options.run), .most_silence = most_silent_seconds}, work);
-  // Numbers by platform and GPU count, for the limit and for progress.
+  // Counts by platform and GPU count, for the limit of simulations and for progress.
   std::map<std::pair<std::string, int>, int> simulated, waiting;
-  std::size_t next = 0, most = 0;  // simulations at most
+  std::size_t next = 0, most = 0;  // largest possible number of simulations
   for (const std::size_t i : order) {
     most += waiting[{meshes[i].platform, meshes[i].gpus}]++ < most_simulated ? 1 : 0;
   }
-  // Keep two jobs per worker in the pool, no more: each result may exclude the candidates that
+  // The pool has at most two jobs per worker, because each result may exclude candidates that
   // follow.
   while (next < order.size() || pool.unanswered() > 0) {
     for (; next < order.size() && pool.unanswered() < 2 * workers; ++next) {

@@ -1,5 +1,5 @@
-// A search over thousands of candidates with a mesh. Bounds rule out most of the candidates; the
-// others are simulated in order of their bounds until no bound is below the best result.
+// A search over thousands of candidates with a mesh. Lower bounds rule out most candidates; the
+// others are simulated in ascending order of their bounds, until no bound is below the best result.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,10 @@ struct JudgedMeshes {
   MeshCounts counts;
 };
 
-// Judges candidates with a mesh, given the judged candidates without one (`plain`). A mesh is not
-// simulated if its bound shows that it cannot be 1 % faster than the best candidate, with or
-// without a mesh, on as many GPUs of the same platform. With RankBy::memory it is not simulated if
-// it certainly needs more memory.
+// Judges candidates with a mesh. `plain` are the candidates without a mesh, which are already
+// judged. A mesh is not simulated if its bound shows that it cannot be 1 % faster than the best
+// candidate so far, with or without a mesh, on as many GPUs of the same platform; with
+// RankBy::memory, if it certainly needs more memory. Also limits the number of simulations.
 JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
                           const std::vector<Candidate>& plain,
                           const std::vector<Judgement>& plain_judged,

@@ -1,5 +1,6 @@
 // Combines the sizes of a mesh's axes and leaves out combinations that do not divide the model. The
-// builders of steps and pipelines check the same rules; checking here first saves building a step.
+// builders of steps and pipelines check the same rules, but checking here first avoids building a
+// step.
 #include "sweep/meshes.hpp"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Sequences of at least so many tokens are tried with context parallelism by default.
+// If no limits are given, context parallelism is tried for sequences of at least so many tokens.
 constexpr std::int64_t long_sequence = 32'768;
 
 // Counts of a model that the sizes of axes must divide.
@@ -37,8 +38,8 @@ Divisible divisible_of(const TrainingStep& step) {
   return counts;
 }
 
-// Whether blocks divide evenly among parts, as even_cuts() spreads them: blocks alone, or with
-// embedding and head as a block each.
+// Whether even_cuts() can divide blocks evenly among parts: either the blocks, or the blocks with
+// embedding and head as two more blocks.
 bool are_even(std::int64_t blocks, std::int64_t parts) {
   return parts <= blocks && (blocks % parts == 0 || (blocks + 2) % parts == 0);
 }
@@ -48,8 +49,8 @@ bool takes_several(PipelineSchedule schedule) {
   return schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::looped_bfs;
 }
 
-// The pipelines with this number of stages: each schedule of the limits, with each number of chunks
-// that it takes.
+// The pipelines with this number of stages: each schedule of the limits, and each number of chunks
+// if the schedule has several.
 std::vector<PipelineOptions> pipelines_of(const MeshLimits& limits, const PipelineOptions& base,
                                           std::int64_t stages) {
   std::vector<PipelineOptions> list;
@@ -69,8 +70,8 @@ std::vector<PipelineOptions> pipelines_of(const MeshLimits& limits, const Pipeli
   return list;
 }
 
-// Whether all axes divide their counts. Context parallelism halves each rank's part of the sequence
-// once more (zigzag order), hence the factor 2.
+// Whether every axis divides its count. Context parallelism divides each rank's part of the
+// sequence into two halves (zigzag order), hence the factor 2.
 bool divides(const ParallelOptions& mesh, const Divisible& counts, int gpus) {
   const std::int64_t tensor = mesh.tensor.size, context = mesh.context.size;
   const std::int64_t expert = mesh.expert.size, stages = mesh.pipeline.stages;
@@ -87,8 +88,8 @@ std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelO
                                        const TrainingStep& step, int gpus, int gpus_per_node,
                                        std::size_t& refused) {
   const Divisible counts = divisible_of(step);
-  // Without limits, context parallelism is tried for long sequences only; experts only if the model
-  // has some.
+  // If no limits are given, context parallelism is tried only for long sequences. Expert
+  // parallelism is tried only if the model has experts.
   std::vector<std::int64_t> contexts = limits.context, experts{1};
   if (contexts.empty()) contexts = {1};
   if (limits.context.empty() && counts.tokens >= long_sequence) contexts = {1, 2, 4, 8, 16};

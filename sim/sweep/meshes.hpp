@@ -1,4 +1,4 @@
-// The meshes that a recommendation tries, and their spelling in settings and tables. Used by the
+// The meshes that a recommendation tries, and their names in settings and tables. Used by the
 // search for candidates.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// A form of a strategy that is tried around a mesh, as `recommend` writes it.
+// A form of a strategy that is tried with every mesh, as `recommend` names it.
 struct MeshForm {
   const char* name;      // "zero1"
   const char* strategy;  // "zero"
@@ -24,18 +24,19 @@ inline constexpr std::array mesh_forms{
     MeshForm{"fsdp2 hybrid_shard", "fsdp", "{version: 2, sharding: hybrid_shard}", true}};
 
 // All combinations of the limits' sizes whose replicas fill `gpus` GPUs and whose axes divide the
-// model. `base` gives all other options. Data parallelism alone is left out, and tensor ranks stay
-// on a node. `step`: the step of the whole model. Adds the number of combinations that do not
+// model. `base` gives all other options. Leaves out data parallelism only, and tensor sizes larger
+// than a node. `step` is the step of the whole model. Adds the number of combinations that do not
 // divide to `refused`.
 std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelOptions& base,
                                        const TrainingStep& step, int gpus, int gpus_per_node,
                                        std::size_t& refused);
 
-// "tp8 pp4 interleaved x5"; "" = only data parallelism.
+// A name such as "tp8 pp4 interleaved x5"; "" for data parallelism only.
 std::string mesh_name(const ParallelOptions& mesh);
 
 // The mesh as a setting `parallel={...}` with the axes that have several ranks. Without a recipe,
-// tensor ranks share the sequence and the loss, and experts are whole.
+// the setting also says that tensor ranks divide sequence and loss, and that experts are not
+// divided by the tensor axis.
 std::string mesh_setting(const ParallelOptions& mesh, bool recipe);
 
 }  // namespace lockstep

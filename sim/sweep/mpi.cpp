@@ -1,6 +1,6 @@
-// A manager on rank 0 hands out row numbers on request; all ranks simulate and send rows back. Only
-// two-sided messages are used: a shared counter with one-sided operations fails on one rank and is
-// unfair on many (Open MPI 4.1.4).
+// Rank 0 is a manager that distributes row numbers on request; all ranks simulate and send rows
+// back. Messages are two-sided only: a shared counter with one-sided operations fails on one rank
+// and is unfair on many (Open MPI 4.1.4).
 //
 //     rank n                         rank 0
 //     tag_want: "about 40 points" -> take them from the queue
@@ -23,10 +23,10 @@ namespace lockstep {
 namespace {
 
 constexpr int tag_want = 1;             // to rank 0: a number of points
-constexpr int tag_give = 2;             // from rank 0: row numbers; none = nothing is left
+constexpr int tag_give = 2;             // from rank 0: row numbers; none = no point is left
 constexpr int tag_rows = 3;             // to rank 0: finished rows, as pack() writes them
 constexpr double tick = 0.005;          // seconds between two checks for messages
-constexpr double supply_seconds = 0.5;  // work that a rank asks for at a time
+constexpr double supply_seconds = 0.5;  // seconds of work that a rank requests in one message
 constexpr double between_syncs = 1;     // seconds
 
 // Appends a row to a bundle: number, size, text.
@@ -47,7 +47,7 @@ void unpack(const std::string& bundle, Use&& use) {
   }
 }
 
-// Estimates from the rate of answers so far how many points last for supply_seconds.
+// Estimates, from the rate of answers so far, how many points last for supply_seconds.
 class Supply {
  public:
   void answered(std::size_t count) { answered_ += count; }
@@ -89,7 +89,7 @@ void send(const Vector& data, int to, int tag) {
 
 using Numbers = std::vector<std::uint64_t>;
 
-// The loop of every rank but 0: asks for points, simulates them, sends rows.
+// The loop of every rank except 0: requests points, simulates them, sends rows.
 void work_for_others(const SweepPlan& plan, Pool& pool) {
   Supply supply;
   bool asked = false, more = true;
@@ -113,7 +113,7 @@ void work_for_others(const SweepPlan& plan, Pool& pool) {
   }
 }
 
-// The loop of rank 0: simulates, hands out points, keeps rows.
+// The loop of rank 0: simulates, distributes points, stores rows.
 class Manager {
  public:
   Manager(const MpiSession& session, const SweepPlan& plan, RowsFile& rows,
@@ -123,7 +123,8 @@ class Manager {
     left_ = todo_.size();
   }
 
-  // Ends when all rows are there and every other rank has heard that nothing is left.
+  // Ends when all rows are stored and every other rank has received the message that no point is
+  // left.
   void run(Pool& pool) {
     const std::size_t all = rows_.size(), before = all - left_;
     Supply supply;
@@ -151,7 +152,8 @@ class Manager {
   }
 
  private:
-  // Takes up to `wanted` points from the queue. Fewer at the end, so that all ranks end together.
+  // Takes up to `wanted` points from the queue, and fewer near the end, so that all ranks end
+  // together.
   Numbers take(std::size_t wanted) {
     const std::size_t share = todo_.size() / (2 * static_cast<std::size_t>(others_ + 1));
     const auto end = todo_.begin() + static_cast<std::ptrdiff_t>(std::min(
@@ -187,8 +189,8 @@ class Manager {
   int others_;            // ranks that may still ask for points
 };
 
-// Compares the sweep's digest on all ranks: each has read its own command line and its own copy of
-// the scenario. Throws ConfigError on all ranks if one differs.
+// Compares the sweep's digest on all ranks, because each rank has read its own command line and its
+// own copy of the scenario. Throws ConfigError on all ranks if one digest differs.
 void check_same_sweep(const SweepPlan& plan) {
   std::string first = plan.digest;
   first.resize(80, ' ');

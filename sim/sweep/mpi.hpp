@@ -1,13 +1,14 @@
-// A sweep spread over MPI ranks. Used if the program was started by mpirun or srun. Rank 0 hands
-// out row numbers and keeps the rows. Every rank, including rank 0, simulates on worker processes
-// of its own, so that a crash costs no rank.
+// Runs a sweep on MPI ranks if mpirun or srun has started the program. Rank 0 distributes row
+// numbers and stores the rows. Every rank, including rank 0, simulates in worker processes of its
+// own, so a crash of a simulation ends no rank.
 #pragma once
 
 #include "sweep/sweep.hpp"
 
 namespace lockstep {
 
-// Initializes MPI and finalizes it at the end of its life. REQUIRES: one object per process.
+// Initialises MPI, and finalises it when the object ends.
+// REQUIRES: one object per process.
 class MpiSession {
  public:
   MpiSession();
@@ -21,9 +22,10 @@ class MpiSession {
   int rank_ = 0, ranks_ = 1;
 };
 
-// As run_sweep(), on all ranks together; every rank must call it. `rows`: the file on rank 0, null
-// on the others. Throws ConfigError if the ranks have different sweeps. If the sweep is stopped,
-// rank 0 syncs its rows and ends all ranks (MPI_Abort).
+// Runs the sweep like run_sweep(), on all ranks together. `rows` is the file on rank 0, and null on
+// the other ranks. Throws ConfigError if the ranks have different sweeps. If the user stops the
+// sweep, rank 0 syncs its rows and ends all ranks (MPI_Abort).
+// REQUIRES: every rank calls it.
 void run_sweep_on_ranks(const MpiSession& session, const SweepPlan& plan, const InputFiles& files,
                         RowsFile* rows, const SweepOptions& options);
 

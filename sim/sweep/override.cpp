@@ -1,5 +1,5 @@
-// Puts settings into a scenario's YAML tree, entry by entry of `strategies`. A setting inside an
-// entry takes one value only; several values need `lockstep sweep`.
+// Puts settings into a scenario's YAML tree, also into single entries of `strategies`. A setting
+// inside an entry takes only one value; several values need `lockstep sweep`.
 #include "sweep/override.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// The strategy's name of an entry, written as a bare name or as a map; "" = none is known.
+// The strategy's name in an entry, which is a bare name or a map; "" if it has no known name.
 std::string kind_of_entry(const Node& entry) {
   if (entry.kind() == Node::Kind::scalar) return entry.scalar();
   for (const char* name : AlternativeNames<StrategyOptions>::names) {
@@ -22,8 +22,8 @@ std::string kind_of_entry(const Node& entry) {
   return "";
 }
 
-// The value to put: a single value as it is, several values as a list. `strategies` is always a
-// list.
+// The value to put into the tree: a single value unchanged, several values as a list. The value of
+// `strategies` is always a list.
 Node value_of(const Setting& setting) {
   const bool single = setting.values.size() == 1;
   const Node& first = setting.values.front();

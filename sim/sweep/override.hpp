@@ -1,5 +1,5 @@
-// Settings that change a single scenario, such as `--set` of `run`; a sweep makes a grid of its
-// settings instead. with_settings() applies all settings of a command line.
+// Applies settings to a single scenario, such as `--set` of `run`. A sweep makes a grid of its
+// settings instead (grid.hpp).
 #pragma once
 
 #include <string>
@@ -12,20 +12,20 @@ namespace lockstep {
 // The entries of `strategies` to which a setting applies.
 struct EntriesOfSetting {
   std::size_t from = 0;                // number of path steps that lead to the entry
-  std::vector<std::size_t> entries{};  // empty = the setting is about the whole scenario
+  std::vector<std::size_t> entries{};  // empty = the setting changes the whole scenario
 };
 
-// `strategies[i]...` selects one entry, `strategies.NAME...` all entries of that strategy. Throws
-// ConfigError if there is no such entry.
+// Finds the entries: `strategies[i]...` selects one entry, `strategies.NAME...` selects all entries
+// of that strategy. Throws ConfigError if there is no such entry.
 EntriesOfSetting entries_of(const Setting& setting, const std::vector<Node>& entries);
 
-// The elements of the map's field; a single value counts as a list of one; empty without such a
-// field.
+// The elements of a field of the map. A single value counts as a list of one. Empty if the field
+// does not exist.
 std::vector<Node> elements_of(const Node& map, const char* field);
 
-// Returns the scenario with each "PATH=VALUES" applied, in order. Several values become a list,
-// that is, alternatives. Measured rows are removed, because they belong to the unchanged scenario.
-// Throws ConfigError.
+// Returns the scenario after applying each "PATH=VALUES" in order. Several values become a list,
+// that is, alternatives. Removes measured rows, because they belong to the unchanged scenario.
+// Throws ConfigError if a setting is invalid.
 Node with_settings(const Node& scenario, const std::vector<std::string>& settings);
 
 }  // namespace lockstep

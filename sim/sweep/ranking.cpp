@@ -1,5 +1,5 @@
-// Orders candidates by one figure, prefers simple ones among equals, and finds the Pareto front.
-// Equal candidates keep the order of the search.
+// Sorts candidates by one criterion, prefers simple ones if the difference is insignificant, and
+// finds the Pareto front. Equal candidates stay in the order of the search.
 #include "sweep/ranking.hpp"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Whether `a` is at least as good as `b` in every known figure, and better in one.
+// Whether `a` is at least as good as `b` in everything that is known of both, and better in
+// something.
 bool dominates(const Verdict& a, const Verdict& b) {
   bool as_good = true, better_in_one = false;
   const auto compare = [&](double of_a, double of_b) {
@@ -76,12 +77,12 @@ void put_simple_first(std::vector<Candidate>& ranked) {
     on_same_gpus[{ranked[i].platform, ranked[i].gpus}].push_back(i);
   }
   // Sort keys of the new order. A candidate that is passed over gets the key (place of the simpler
-  // one, then its own order), so it follows the simpler one directly.
+  // one, its own order), so it follows the simpler one directly.
   std::vector<std::pair<std::size_t, std::size_t>> places(ranked.size());
   for (std::size_t i = 0; i < ranked.size(); ++i) places[i] = {i, 0};
   for (const auto& [gpus, members] : on_same_gpus) {
     const Candidate& best = ranked[members.front()];
-    // The largest ratio of times that is not distinguishable from 1. Both candidates have the same
+    // The largest ratio of times that cannot be distinguished from 1. Both candidates have the same
     // model and platform, so their common errors cancel.
     const auto indistinct_ratio = [&](const Candidate& c) {
       return interval_around(1, sigma_of_ratio(c.verdict.error, best.verdict.error, true, true))

@@ -1,6 +1,6 @@
-// Finds a recommendation: enumerate candidates, judge them on worker processes, rank the candidates
-// that meet every limit, train the best if an accuracy is asked for, fill the decision matrix. The
-// judging itself is in judge.cpp and mesh_search.cpp.
+// Finds a recommendation in five steps: enumerate candidates, judge them in worker processes, rank
+// the candidates that meet every limit, train the best if an accuracy is required, fill the
+// decision matrix. judge.cpp and mesh_search.cpp judge the candidates.
 #include "sweep/recommend.hpp"
 
 #include <fmt/format.h>
@@ -38,14 +38,14 @@ std::string fault(const Verdict& v, const RecommendOptions& options) {
   return "";
 }
 
-// Candidates of one kind appear once in the shortlist.
+// The shortlist has at most one candidate with the same text.
 std::string shortlist_kind(const Candidate& c) {
   return fmt::format("{}/{}/{}", c.platform, c.gpus, c.family);
 }
 
-// A key that is equal for candidates that certainly learn the same. Synchronous ranks learn the
-// same with every memory saver if GPUs and batch are equal. The updates of parameter servers are
-// only known from their simulation, so each such candidate has a key of its own.
+// A key that is equal for candidates that certainly learn the same. Synchronous ranks with equal
+// numbers of GPUs and samples learn the same with every memory saver. The updates of parameter
+// servers are known only from their simulation, so each such candidate has a key of its own.
 std::string learns_as(const Candidate& c) {
   if (make_strategy(c.base->strategies.front().options)->servers() == 0) {
     return fmt::format("{} GPUs of {} samples", c.gpus, c.micro * c.accumulation);
@@ -55,7 +55,7 @@ std::string learns_as(const Candidate& c) {
 
 // The outcome of one training.
 struct Learner {
-  std::optional<SeedMean> accuracy;  // absent = it could not be trained
+  std::optional<SeedMean> accuracy;  // absent if it could not be trained
   std::set<std::string> who;         // candidates that learn like this, such as "DDP on 4 GPUs"
 };
 
@@ -63,18 +63,18 @@ bool reaches(const Learner& learner, double accuracy) {
   return learner.accuracy && learner.accuracy->mean >= accuracy;
 }
 
-// All trainings so far. A training serves every candidate with its key.
+// All trainings so far. One training serves every candidate with the same key.
 class Learners {
  public:
   explicit Learners(const RecommendOptions& options) : options_(options) {}
 
-  // The training of a candidate; null if neither it nor a candidate with its key was trained.
+  // The training of a candidate; null if no candidate with its key was trained.
   Learner* find(const Candidate& c) {
     const auto known = keys_.find(learns_as(c));
     return known == keys_.end() ? nullptr : &learners_.at(known->second);
   }
 
-  // Trains the candidate, unless enough candidates were trained.
+  // Trains the candidate unless the largest number of trainings is reached.
   void train(const Candidate& c, std::vector<std::string>& warnings) {
     const PreparedTraining training = options_.prepare(scenario_of(c));
     if (learners_.count(training.key) == 0) {
@@ -95,7 +95,7 @@ class Learners {
  private:
   const RecommendOptions& options_;
   std::map<std::string, std::string> keys_;  // learns_as() -> key of the prepared training
-  std::map<std::string, Learner> learners_;  // by that key
+  std::map<std::string, Learner> learners_;  // by the key of the prepared training
 };
 
 // The reason to exclude a candidate whose accuracy is too low.
@@ -106,12 +106,13 @@ std::string below(const Learner& learner, double accuracy) {
                      percent(learner.accuracy->mean), percent(within.low), percent(within.high));
 }
 
-// Trains candidates of the shortlist until it is full or enough were trained, and keeps the ranked
-// candidates that are known to reach the accuracy. For parameter servers the best candidate of each
-// kind is trained, and none of its other batch splits and memory savers.
+// Trains candidates of the shortlist until it is full or the largest number of trainings is
+// reached. Removes all ranked candidates that are not known to reach the accuracy. For parameter
+// servers, only the best candidate of each kind is trained; other divisions of the batch and other
+// memory savers are not.
 void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   Learners learners(options);
-  std::set<std::string> listed, tried;  // kinds
+  std::set<std::string> listed, tried;  // texts of shortlist_kind()
   // Training takes long: the search stops when the shortlist is full.
   for (const Candidate& c : answer.ranked) {
     const std::string kind = shortlist_kind(c);
@@ -130,7 +131,8 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
       most = std::max(most, learner->accuracy->mean);
     }
   }
-  // Keep candidates with enough accuracy, and count all others by reason.
+  // Divide the candidates: a candidate with enough accuracy remains, all others are counted by
+  // reason.
   std::vector<Candidate> kept;
   for (Candidate& c : answer.ranked) {
     const Learner* learner = learners.find(c);
@@ -152,22 +154,22 @@ void keep_what_learns(const RecommendOptions& options, Recommendation& answer) {
   answer.trainings = learners.size();
 }
 
-// The input to which a candidate is most sensitive, such as "NIC bandwidth"; "" = no input changes
-// the step by half a percent.
+// The hardware input to which a candidate is most sensitive, such as "NIC bandwidth"; "" if no
+// input changes the step by half a percent.
 std::string limit_of(const Candidate& c, const RecommendOptions& options) {
   const Scenario scenario = scenario_of(c);
   const Point point = expand(scenario).front();
   for (const Sensitivity& s :
        sensitivities(scenario, point, {}, {.workers = options.run.workers})) {
     const std::size_t change = s.input.rfind(" +10 %");
-    if (change == std::string::npos) continue;  // the batch is no hardware
+    if (change == std::string::npos) continue;  // a doubled batch is no hardware
     return std::abs(s.step_change) < 0.005 ? "" : s.input.substr(0, change);
   }
   return "";
 }
 
-// The decision matrix over all candidates that fit, even if they miss a limit. Families stand in
-// the order of the table of strategies, meshes last.
+// The decision matrix over all candidates that fit into memory, even if they exceed a limit.
+// Families have the order of the table of strategies; meshes come last.
 std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const InputFiles& files,
                                     const RecommendOptions& options) {
   std::vector<MatrixColumn> matrix;
@@ -191,9 +193,11 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
     const bool any = column.fastest.base != nullptr;
     if (!any || better(c, column.fastest, RankBy::time)) column.fastest = c;
     column.least_memory = any ? std::min(column.least_memory, v.device) : v.device;
-    column.least_dollars = any ? std::min(column.least_dollars, v.dollars) : v.dollars;
+    // A platform without a price, 0, does not hide the prices of others.
+    const bool cheaper = column.least_dollars == 0 || v.dollars < column.least_dollars;
+    if (v.dollars > 0 && cheaper) column.least_dollars = v.dollars;
   }
-  // Judge the fastest of each family again, with one GPU slower by 30 %.
+  // Judge the fastest candidate of each family one more time, with one GPU 30 % slower.
   std::vector<Group> uneven;
   for (const MatrixColumn& column : matrix) {
     uneven.push_back({scenario_of(column.fastest)});
@@ -210,8 +214,9 @@ std::vector<MatrixColumn> matrix_of(const std::vector<Candidate>& fitting, const
   return matrix;
 }
 
-// Throws ConfigError if the scenario cannot answer the question: the run has no defined length, the
-// length does not depend on the candidate, or an input of a limit is missing.
+// Throws ConfigError if the scenario cannot answer the question: the run has no length, takes the
+// same time with every candidate, or sees more data on more GPUs; or an input of a limit is
+// missing.
 void check_question(const std::string& file, const Scenario& scenario,
                     const RecommendOptions& options) {
   const char* lengths = "dataset: {samples: 1.28M, epochs: 90}, or {tokens: 100B}";
@@ -251,8 +256,8 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked) {
 
 namespace {
 
-// Tries the fast path of present frameworks on the recommended candidate. Nothing with a profile,
-// which holds no times with these settings.
+// Tries torch.compile, CUDA graphs and fp8 on the recommended candidate. Tries nothing if there is
+// a profile, because it has no times with these settings.
 std::vector<FasterStill> faster_still(const std::vector<Candidate>& ranked, const InputFiles& files,
                                       const RecommendOptions& options) {
   if (ranked.empty()) return {};
@@ -298,7 +303,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   Candidates all = candidates_of(scenario, options, files);
   answer.left_out = all.left_out;
   std::vector<Candidate>& candidates = all.plain;
-  // Candidates that differ in the micro-batch only are judged together, so that a larger
+  // Candidates that differ only in the micro-batch are judged together, so that a larger
   // micro-batch can rule out smaller ones.
   std::vector<Group> groups;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -316,7 +321,7 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
   judged.insert(judged.end(), meshes.judged.begin(), meshes.judged.end());
   answer.candidates = candidates.size();
 
-  // Sort out the verdicts: candidates that fit, and among them candidates that meet every limit.
+  // `fitting` gets all candidates that fit, `ranked` only the candidates that meet every limit.
   std::vector<Candidate> fitting;
   bool priced = true;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -341,13 +346,13 @@ Recommendation recommend(const std::string& file, const RecommendOptions& option
     if (!why.empty()) ++answer.left_out[why];
     fitting.push_back(c);
   }
-  // Within a budget the question is usually how fast the run can be.
+  // A user with a budget usually wants the fastest run within it.
   const bool money_is_kept = options.budget > 0 && options.deadline == 0;
   answer.by = options.by.value_or(money_is_kept || !priced ? RankBy::time : RankBy::cost);
   rank(answer.ranked, answer.by);
   if (options.min_accuracy > 0) keep_what_learns(options, answer);
-  // A simpler candidate goes first if it is not measurably slower; energy and memory cannot be
-  // compared by time.
+  // A simpler candidate precedes a better one if their times cannot be distinguished. This does not
+  // apply to an order by energy or memory.
   if (answer.by == RankBy::cost || answer.by == RankBy::time) put_simple_first(answer.ranked);
   answer.pareto = pareto_front(answer.ranked);
   answer.matrix = matrix_of(fitting, files, options);

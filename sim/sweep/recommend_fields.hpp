@@ -1,6 +1,6 @@
-// The fields of `recommend --json` and the columns of `--csv`, in the form of results/fields.hpp.
-// Include it to write or to describe them. JSON has optional parts as objects; CSV has one column
-// for the main figure of each.
+// Declares the fields of `recommend --json` and the columns of `--csv`, in the style of
+// results/fields.hpp. Include it to write or describe them. An optional part is an object in JSON,
+// and one column with its main value in CSV.
 #pragma once
 
 #include <fmt/format.h>
@@ -77,7 +77,7 @@ void describe(Visitor& v, const MatrixColumn& m) {
           "Bottleneck of the fastest candidate, if a slow GPU costs no time; else empty.");
 }
 
-// An entry of Recommendation::left_out, as JSON has it.
+// An element of Recommendation::left_out in JSON.
 struct LeftOut {
   std::string reason;
   std::size_t candidates = 0;

@@ -1,4 +1,4 @@
-// Renders a recommendation for people: the shortlist as a table, the reason for each of its
+// Formats a recommendation for people: the shortlist as a table, the reason for each of its
 // candidates, commands to simulate them, the Pareto front, counts of excluded candidates, and the
 // study's decision matrix.
 #include <fmt/format.h>
@@ -19,12 +19,12 @@ namespace {
 
 using Align = Table::Align;
 
-constexpr std::size_t most_of_front = 12;  // rows of the Pareto front
-// In the order of RankBy.
+constexpr std::size_t most_of_front = 12;  // rows of the Pareto front that are shown
+// in the order of RankBy
 constexpr std::array by_names{"cheapest", "fastest", "least memory", "least energy"};
 
-// The optional columns of a table of candidates. A column is shown if its figure exists, or differs
-// between candidates.
+// The optional columns of a table of candidates. A column is shown if some candidate has a value
+// for it; the platform is shown if candidates differ in it.
 struct Shown {
   bool numbers = false, platforms = false, energy = false, carbon = false, accuracy = false;
 };
@@ -54,7 +54,7 @@ Table candidates_table(const Shown& shown) {
   return Table(columns);
 }
 
-// The table in the width of a terminal; every block begins with the candidate's name.
+// The table, folded to the width of a terminal. Every block begins with the candidate's name.
 std::string folded(const Table& table, const Shown& shown) {
   return table.folded(text_width, 2 + (shown.numbers ? 1 : 0) + (shown.platforms ? 1 : 0));
 }
@@ -82,15 +82,16 @@ void add(Table& table, const Shown& shown, std::size_t number, const Candidate& 
   table.add_row(std::move(cells));
 }
 
-// "12 % faster": a figure relative to the best candidate's; "" if they differ by less than half a
-// percent.
+// A value relative to the best candidate's, such as "12 % faster"; "" if they differ by less than
+// half a percent.
 std::string against(double value, double best, const char* less, const char* more) {
   const double ratio = value / best;
   if (best <= 0 || std::abs(ratio - 1) < 0.005) return "";
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio < 1 ? less : more);
 }
 
-// Accuracies are shares of the test set and compare by their difference, in percentage points.
+// Accuracies are shares of the test set, so they are compared by their difference in percentage
+// points.
 std::string more_accurate(const Candidate& c, const Candidate& best) {
   if (!c.verdict.accuracy || !best.verdict.accuracy) return "";
   const double more = 100 * (c.verdict.accuracy->mean - best.verdict.accuracy->mean);
@@ -105,8 +106,8 @@ constexpr const char* no_autocast =
 constexpr const char* compresses =
     "gradients are compressed, which changes the learning: --min-accuracy trains it";
 
-// Warnings about other numerics than the user expects: against `best`, or against the scenario if
-// the candidate is the best itself.
+// Warnings about other numerics than the user expects: compared with `best`, or with the scenario
+// if the candidate itself is the best.
 std::string otherwise(const Candidate& c, const Candidate& best) {
   const bool same = &c == &best;
   std::string text;
@@ -127,8 +128,8 @@ std::string simpler(const Candidate& c) {
       other.strategy, 100 * other.gain, numerics ? " (without autocast)" : "", 100 * other.told);
 }
 
-// The line about a candidate under "Why". The first one is told by the figure that it is best in,
-// the others by their differences from the first.
+// The line about a candidate under "Why". The first candidate is described by the criterion in
+// which it is best, the others by their differences from the first.
 std::string reason(const Recommendation& r, const Candidate& c, const Candidate& best) {
   std::string text = simpler(c);
   if (&c == &best) {
@@ -156,8 +157,8 @@ std::string reason(const Recommendation& r, const Candidate& c, const Candidate&
   return text + otherwise(c, best);
 }
 
-// The command that simulates the candidate. Settings of the question that the candidate's own
-// settings replace are left out.
+// The command that simulates the candidate. It leaves out settings of the question that the
+// candidate's own settings replace.
 std::string command(const Candidate& c, const std::string& scenario,
                     const std::vector<std::string>& settings) {
   std::vector<std::string> all;
@@ -177,7 +178,8 @@ std::string command(const Candidate& c, const std::string& scenario,
   return text;
 }
 
-// The decision matrix: a row per goal, a column per family, and the study's own choice at the end.
+// The decision matrix: a row for each goal, a column for each family, and the study's own choice in
+// the last column.
 std::string matrix_text(const Recommendation& r) {
   std::vector<Table::Column> columns{{"goal", Align::left}};
   for (const MatrixColumn& column : r.matrix) {
@@ -198,7 +200,8 @@ std::string matrix_text(const Recommendation& r) {
       [](const MatrixColumn& c) { return bytes_text(c.least_memory); });
   row("cost: cheapest run", "-",
       [](const MatrixColumn& c) { return dollars_or_dash(c.least_dollars); });
-  // If servers share links, a slow GPU may leave more capacity to the others; this is no gain.
+  // If servers share links, a slow GPU may leave more capacity to the others, so that the run is
+  // even faster; the matrix does not show this as a gain.
   row("uneven GPUs: one 30 % slower", "async server", [](const MatrixColumn& c) {
     if (c.uneven == 0) return std::string("-");
     const std::string more = fmt::format("+{:.0f} %", std::max(0.0, 100 * (c.uneven - 1)));
@@ -216,7 +219,7 @@ std::string matrix_text(const Recommendation& r) {
   return table.folded(text_width, 1);
 }
 
-// The Pareto front, at most most_of_front rows, spread evenly with both ends included.
+// The Pareto front with at most most_of_front rows, which are spread evenly and include both ends.
 std::string front_text(const Recommendation& r, const Shown& shown) {
   Table front = candidates_table(shown);
   const std::size_t rows = std::min(most_of_front, r.pareto.size());

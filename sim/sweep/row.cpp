@@ -1,5 +1,5 @@
-// Formats the rows of a sweep as JSON by hand and converts them to CSV. The columns are the columns
-// of `run --csv`, except figures that depend on other points.
+// Writes the rows of a sweep as JSON without a JSON library, and converts them to CSV. The columns
+// are the columns of `run --csv` that do not depend on other points.
 #include "sweep/row.hpp"
 
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ std::vector<Cell> cells_of(const Prediction& prediction) {
   return std::move(columns.cells);
 }
 
-// A setting's value as JSON: numbers and truth values as they are, everything else as text.
+// Converts a setting's value to JSON: numbers and truth values unchanged, everything else as text.
 std::string set_value(const std::string& text) {
   const OrderedJson value = OrderedJson::parse(text, nullptr, false);
   return value.is_number() || value.is_boolean() ? text : quoted(text);
@@ -57,7 +57,7 @@ std::string beginning(const SweepPlan& plan, std::size_t number, RowKind kind) {
   return row + "}";
 }
 
-// A JSON value as a cell (RFC 4180); null is empty.
+// Converts a JSON value to a cell (RFC 4180); null becomes an empty cell.
 std::string csv_cell(const OrderedJson& value) {
   if (value.is_null()) return "";
   if (!value.is_string()) return value.dump();

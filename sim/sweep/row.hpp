@@ -1,6 +1,6 @@
 // One line of a sweep's result: its settings, and the answer or the reason why there is none. A row
-// depends on the input only, so every process writes the same bytes for it. Rows are JSON, one per
-// line; CSV is made from them at the end.
+// depends only on the input, so every process writes the same bytes for it. Rows are JSON, one per
+// line; at the end they can be converted to CSV.
 #pragma once
 
 #include <string>
@@ -17,19 +17,19 @@ struct SweepPlan {
   const Grid* grid = nullptr;      // not owned; must outlive the plan
   std::vector<PointIndex> points;  // a row's number is its index here
   std::string digest;              // identifies grid and sample
-  std::vector<CostScale> scales;   // from the file's anchor: one per entry, or none
+  std::vector<CostScale> scales;   // from the file's anchor: one per entry; empty without an anchor
 };
 
-// answer: a prediction. refused: the combination is impossible (a batch that does not divide).
-// failed: the simulation crashed, hung, or exceeded its time or memory.
+// `answer`: a prediction. `refused`: the combination is impossible, for example because a batch
+// does not divide. `failed`: the simulation crashed, hung, or exceeded its time or memory.
 enum class RowKind { answer, refused, failed };
 
-// A row as one line of JSON with its newline. `number`: index into plan.points.
+// Returns a row as one line of JSON with its newline. `number` is an index into plan.points.
 std::string answer_row(const SweepPlan& plan, std::size_t number, const Prediction& prediction);
 std::string no_answer_row(const SweepPlan& plan, std::size_t number, RowKind kind,
                           const std::string& reason);
 
-// The beginning of a row, which tells to which sweep it belongs.
+// The beginning of a row, which identifies its sweep.
 struct RowHead {
   std::string digest;
   std::size_t number = 0, all = 0;  // row number, and rows of the whole sweep
@@ -37,14 +37,15 @@ struct RowHead {
 };
 // Reads the head of a row. Throws std::invalid_argument if the line is no row of a sweep.
 RowHead read_row(const std::string& line);
-// The kind of a row, found without parsing. REQUIRES: `line` is a row; otherwise std::logic_error.
+// The kind of a row, found without parsing. Throws std::logic_error if there is none.
+// REQUIRES: `line` is a row.
 RowKind kind_of(const std::string& line);
-// Whether the row is an answer that fits, found without parsing.
+// Whether the row is an answer that fits into memory, found without parsing.
 bool fits_into_memory(const std::string& line);
-// The reason why there is no answer; "" = there is one.
+// The reason why there is no answer; "" if there is one.
 std::string reason_of(const std::string& line);
 
-// The header and a row as CSV. All rows of a sweep have the same header.
+// Convert a row to CSV: the header, and the row itself. All rows of a sweep have the same header.
 std::string csv_header(const std::string& line);
 std::string csv_row(const std::string& line);
 

@@ -1,6 +1,6 @@
-// Appends rows to a part file and sorts them into the final file. Rows are found again by their
-// offset, so a sweep of millions of rows needs little memory. A lock keeps a second program from
-// the same file.
+// Appends rows to a part file and sorts them into the final file. Only the offset of each row is in
+// memory, so a sweep of millions of rows needs little memory. A lock prevents a second program from
+// writing to the same file.
 #include "sweep/rows_file.hpp"
 
 #include <fcntl.h>
@@ -39,7 +39,7 @@ void write_all(int fd, const std::string& text, const std::string& file) {
   }
 }
 
-// Calls use(line with its newline, place) for each whole line; returns where they end.
+// Calls use(line with its newline, place) for each complete line. Returns the end of the last one.
 template <class Use>
 std::size_t for_each_line(const std::string& file, Use&& use) {
   std::ifstream stream(file, std::ios::binary);
@@ -52,7 +52,7 @@ std::size_t for_each_line(const std::string& file, Use&& use) {
   return place;
 }
 
-// The head of a row of `file`. Throws ConfigError if the line is no row.
+// Reads the head of a row of `file`. Throws ConfigError if the line is no row.
 RowHead head_of(const std::string& line, const std::string& file) {
   try {
     return read_row(line);
@@ -68,7 +68,7 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
                    std::vector<std::size_t> numbers, bool retry_failed)
     : file_(file), part_(file + ".part"), digest_(digest), numbers_(std::move(numbers)) {
   if (file_.empty()) {
-    // Without a name: a scratch file that the system removes when it is closed.
+    // If there is no name, use a scratch file, which the system removes when it is closed.
     std::FILE* scratch = std::tmpfile();
     if (scratch == nullptr) cannot("make", "a scratch file");
     fd_ = ::fcntl(::fileno(scratch), F_DUPFD_CLOEXEC, 0);
@@ -91,8 +91,8 @@ RowsFile::RowsFile(const std::string& file, const std::string& digest,
     throw file_error(part_, "", "another sweep writes to it now",
                      "wait for it, or choose another name for the result");
   }
-  // A part file that this call has created is removed if the rows of FILE do not belong to this
-  // sweep.
+  // If the rows of FILE belong to another sweep, remove the part file, provided that this call has
+  // created it.
   const bool fresh = ::lseek(fd_, 0, SEEK_END) == 0;
   try {
     take_up(retry_failed);
@@ -109,7 +109,7 @@ RowsFile::~RowsFile() {
 
 void RowsFile::take_up(bool retry_failed) {
   const std::set<std::size_t> wanted(numbers_.begin(), numbers_.end());
-  // Whether to keep a row. Throws ConfigError if it is from another sweep.
+  // Whether a row counts. Throws ConfigError if it belongs to another sweep.
   const auto belongs = [&](const RowHead& head, const std::string& file) {
     if (head.digest != digest_ || !wanted.count(head.number)) {
       throw file_error(file, "",
@@ -120,7 +120,7 @@ void RowsFile::take_up(bool retry_failed) {
     return !retry_failed || head.kind != RowKind::failed;
   };
   end_ = static_cast<std::size_t>(std::max<off_t>(0, ::lseek(fd_, 0, SEEK_END)));
-  // Without a part file, FILE itself may have the rows of a complete run: they are copied.
+  // If there is no part file, FILE itself may have the rows of a complete run. They are copied.
   if (end_ == 0) {
     for_each_line(file_, [&](const std::string& line, std::size_t) {
       const RowHead head = head_of(line, file_);
@@ -142,7 +142,7 @@ void RowsFile::take_up(bool retry_failed) {
     if (belongs(head, part_)) remember(head.number, place, line);
     place = newline + 1;
   }
-  end_ = place;  // an incomplete last line was being written when the program was killed
+  end_ = place;  // drop an incomplete last line, written when the program was killed
   if (::ftruncate(fd_, static_cast<off_t>(end_)) != 0) cannot("write", part_);
 }
 
@@ -234,7 +234,7 @@ RowsFile::Counts RowsFile::counts() const {
 }
 
 void merge_rows(const std::vector<std::string>& files, const std::string& output, bool csv) {
-  // The file that each row came from, for messages.
+  // The file that contains each row, for messages.
   std::map<std::size_t, std::string> seen;
   std::string digest;
   std::size_t all = 0;

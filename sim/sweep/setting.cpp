@@ -1,5 +1,5 @@
 // Parses `PATH=VALUES` with its ranges and lists, and puts a value at a path of a YAML tree. Every
-// piece keeps its column in the text, so that messages point at the wrong character.
+// parsed part stores its column in the text, so that messages can point at the wrong character.
 #include "sweep/setting.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ struct Piece {
   std::size_t column = 0;  // in the text, from 0
 };
 
-// Throws the error at a column counted from 0.
+// Throws the error for a column counted from 0.
 [[noreturn]] void fail(const Setting& setting, std::size_t column, std::string message,
                        std::string hint = "") {
   throw setting_error(setting, static_cast<int>(column) + 1, std::move(message), std::move(hint));
@@ -82,8 +82,9 @@ std::vector<Piece> split(const std::string& text, std::size_t from) {
   return pieces;
 }
 
-// The values of a setting. For the fields that a file gives as a list (gpus, strategies) a single
-// list means its elements: the brackets are removed, and columns in the text stay.
+// Returns the values of a setting. For the fields that a file gives as a list (gpus, strategies), a
+// single list means its elements: the brackets are removed, and the columns in the text do not
+// change.
 std::vector<Piece> pieces_of(const Setting& setting, const std::string& text, std::size_t from) {
   std::vector<Piece> pieces = split(text, from);
   if (setting.path != "gpus" && setting.path != "strategies") return pieces;
@@ -103,7 +104,7 @@ struct Quantity {
   std::string unit;  // as written, with a blank before it
 };
 
-// Nothing if the text does not begin with a finite number.
+// Parses a number and its unit. Nothing if the text does not begin with a finite number.
 std::optional<Quantity> parse_number(const std::string& text) {
   const std::size_t start = text.find_first_not_of(' ');
   if (start == std::string::npos) return std::nullopt;
@@ -140,7 +141,7 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
   const Quantity step = sign == std::string::npos ? Quantity{1, ""}
                                                   : number(piece.text.substr(sign + 1),
                                                            factor ? "the factor" : "the step");
-  // Only the end needs a unit; a unit elsewhere must be the same.
+  // Only the end needs a unit; if the beginning or the step has a unit, it must be the same.
   for (const Quantity* part : {&first, &step}) {
     if (part->unit.empty() || part->unit == last.unit) continue;
     fail(setting, piece.column,
@@ -171,8 +172,8 @@ std::optional<std::vector<std::string>> range(const Setting& setting, const Piec
   return texts;
 }
 
-// A value as YAML. The text is padded with blanks, so that columns in the value are columns in the
-// setting.
+// Parses a value as YAML. The text is padded with blanks, so that columns in the value are columns
+// in the setting.
 Node flow_value(const Setting& setting, const std::string& text, std::size_t column) {
   return Node::parse_text(std::string(column, ' ') + text, setting.name);
 }
@@ -183,7 +184,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-// put(), recursive over the steps of the path from the `at`-th on.
+// Implements put() recursively, for the steps of the path from index `at` on.
 Node put_from(const Node& node, const Setting& setting, const Node& value, std::size_t at) {
   if (at == setting.steps.size()) return value;
   const PathStep& step = setting.steps[at];
@@ -201,7 +202,7 @@ Node put_from(const Node& node, const Setting& setting, const Node& value, std::
     return node.with_elements(elements);
   }
   Node map = node;
-  // A bare name equal to the key (`- ddp` and strategies.ddp.x) stands for a map with defaults.
+  // A bare name equal to the key (`- ddp` with strategies.ddp.x) stands for a map with defaults.
   if (node.kind() == Node::Kind::scalar && node.scalar() == step.key) {
     map = node.empty_map();
   } else if (node.kind() == Node::Kind::null) {

@@ -1,5 +1,5 @@
-// Plans the points of a sweep and hands their numbers to worker processes. Each process keeps
-// parsed files and priced steps between its points, since neighboring points share them.
+// Plans the points of a sweep and sends their numbers to worker processes. Each process caches
+// parsed files and computed steps between its points, because neighbouring points share them.
 #include "sweep/sweep.hpp"
 
 #include <fmt/format.h>
@@ -19,11 +19,11 @@ namespace {
 
 // Seconds without progress after which a simulation counts as stuck, as in `run`.
 constexpr double most_silence = 600;
-// Seconds between two writes to the disk: a power cut loses no more rows.
+// Seconds between two syncs to the disk. A power failure loses at most the rows of this time.
 constexpr double between_syncs = 1;
 
-// All errors of a combination on one line. Places are left out: they are in a text that no user
-// wrote.
+// All errors of a combination on one line. Leaves out their locations, which are in a text that no
+// user wrote.
 std::string reason_of(const ConfigError& error) {
   std::string reason;
   for (const Diagnostic& diagnostic : error.diagnostics()) {
@@ -56,8 +56,8 @@ SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::si
     for (PointIndex i = 0; i < grid.size(); ++i) plan.points[i] = i;
   }
   if (!Node::parse_file(scenario_file).find("anchor")) return plan;
-  // An anchor's factors belong to the hardware, model and strategies that it was measured with;
-  // settings of other fields are allowed.
+  // An anchor's factors belong to the hardware, model and strategies that it was measured with.
+  // Settings of other fields are allowed.
   for (const Setting& setting : grid.settings()) {
     for (const char* field : {"model", "model_parameters", "platform", "profile", "strategies"}) {
       if (setting.steps.front().key != field) continue;
@@ -122,7 +122,7 @@ bool run_sweep(const SweepPlan& plan, const InputFiles& files, RowsFile& rows,
   const std::size_t all = rows.size(), before = all - todo.size();
   Pool pool(pool_options(options), row_maker(plan, files));
   pool.add(todo);
-  // Append rows as they arrive, until all are there or the user stops the sweep.
+  // Append rows as they arrive, until all rows are complete or the user stops the sweep.
   double synced = steady_seconds();
   while (pool.unanswered() > 0) {
     if (options.stop != nullptr && *options.stop) {

@@ -1,15 +1,15 @@
-// The controls make settings as `lockstep run --set` takes them; the answer is what the report draws (showReport() in
-// page.js, elements in text.js). One question is on its way at a time: a newer one ends it, and so does the button; the
-// server ends a question whose connection is closed.
+// The controls make settings in the syntax of `lockstep run --set`. showReport() (report/page.js)
+// draws the answer; text.js makes elements. Only one question runs at the same time: a newer one or
+// the Cancel button cancels it, and the server stops a question whose connection is closed.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
   const form = $("controls");
   const control = form.elements;
-  let choices; // what there is to choose from
-  let start; // the form of the scenario as its file says it
+  let choices; // options of the controls
+  let start; // values of the controls for the unchanged scenario
   let shown; // the last answer
-  let kept; // the answer that others are compared with
+  let kept; // the answer with which others are compared
 
   // ---- the controls
   const fill = (select, values, texts = values) => {
@@ -49,7 +49,7 @@
     showNetwork(now);
     showSample(now);
   };
-  // The size of a sample and the price of a GPU's hour, unless somebody has changed them.
+  // The size of a sample and the price of a GPU hour, unless the user has changed them.
   const showSample = (now) => {
     $("sequence").hidden = now.sequence === undefined;
     $("image").hidden = now.image === undefined;
@@ -67,9 +67,10 @@
   };
 
   // ---- the question
-  // Only what differs from the file. Another platform has another network, and neither another model nor
-  // another platform is what the file's profile and anchors were measured on. Another model reads as
-  // many tokens where the file or somebody says how many, and has images of its own.
+  // sample() and settings() return only settings that differ from the file. Another platform has
+  // another network. The file's profile and anchors were measured with its own model and platform,
+  // so they are left out with others. Another model has as many tokens per sample as the file or
+  // the user says, but images of its own.
   const sample = () => {
     const reads = choices.models.find((one) => one.name === control.model.value)?.reads;
     const image = `[${control.image.value.split(/[x,\s]+/).join(", ")}]`;
@@ -126,7 +127,7 @@
     if (entries.join() !== start.strategies.map((one) => one.entry).join()) list.push(`strategies=[${entries.join(", ")}]`);
     return list;
   };
-  // Controls whose values are those of the model or the platform, until somebody changes them.
+  // Controls that show values of the model or the platform until the user changes them.
   const touched = new Set();
   const own = { model: ["image"], platform: ["nics_per_node", "gbit", "price"] };
 
@@ -182,7 +183,7 @@
       $("cancel").hidden = false;
       const reply = await fetch(`/progress/${name}`).catch(() => null);
       const now = reply && await reply.json();
-      if (signal.aborted || !now) return; // nothing is known yet, or all is done
+      if (signal.aborted || !now) return; // nothing is known yet, or the question has ended
       const { done, all, point, fraction } = now;
       const share = (done + fraction) / all, seconds = (performance.now() - began) / 1000;
       const left = share > 0 ? `, about ${Math.ceil(seconds / share - seconds)} s left` : "";
@@ -243,10 +244,10 @@
   const soon = () => { clearTimeout(timer); timer = setTimeout(() => update(false), 60); };
 
   form.addEventListener("submit", (event) => event.preventDefault());
-  let said = ""; // what the controls said when they were last looked at
+  let said = ""; // name and value of the control that changed last
   const changed = (event) => {
     const { name, value, checked } = event.target;
-    if (said === (said = `${name} ${value} ${checked}`)) return; // a change after its input
+    if (said === (said = `${name} ${value} ${checked}`)) return; // a change event after its input event
     if (name === "scenario") { update(true); return; }
     for (const one of own[name] || []) touched.delete(one);
     if (["sequence", ...own.model, ...own.platform].includes(name)) touched.add(name);

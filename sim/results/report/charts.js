@@ -1,8 +1,8 @@
-// The charts of a chapter, in the order of the page. Each has a title, a caption, table(chapter)
-// with the same figures as text, and draw(chapter), which returns a configuration of Chart.js. A
-// chart is left out if its table has no rows, or if shows(chapter) is false. `chapter` is one
-// scenario's, or all alternatives joined into one.
-const mostBars = 40; // in the chart of all alternatives
+// The charts of a chapter, in the order of the page. Each has a title, a caption, table(chapter),
+// which gives the same numbers as text, and draw(chapter), which returns a configuration for
+// Chart.js. A chart is left out if its table has no rows, or if shows(chapter) is false. `chapter`
+// is one scenario's chapter, or all alternatives joined to one chapter.
+const mostBars = 40; // largest number of bars in the chart of all alternatives
 const diamonds = ({ measured }) => (measured.length ? " Diamonds were measured; see below by whom." : "");
 const origins = [["measured", "good"], ["interpolated", "part-waiting"], ["modelled", "part-data_loading"]];
 
@@ -14,19 +14,19 @@ const scalingTable = (chapter) => {
     ["samples/s", (p) => rate(p.samples_per_second)], ["scaling", (p) => share(p.scaling_efficiency)]);
 };
 
-// The Pareto front: points that no other point beats in both figures, ascending in the first
-// figure.
+// The Pareto front: points that no other point beats in both values, in ascending order of the
+// first value.
 const front = (points, first, second) => points.filter((p) => !points.some((other) =>
   first(other) <= first(p) && second(other) <= second(p) && (first(other) < first(p) || second(other) < second(p)))).sort((a, b) => first(a) - first(b));
 const pricedPoints = ({ result }) => result.predictions.filter((p) => p.dollars > 0 && p.total_seconds > 0 && p.fits);
 const cheapest = (chapter) => front(pricedPoints(chapter), (p) => p.total_seconds, (p) => p.dollars);
 
-// Simulated seconds of training until the last evaluation, and the part of the run's price that
-// belongs to them.
+// Simulated seconds of training until the last evaluation, and the share of the run's price for
+// them.
 const trainedSeconds = (p) => p.accuracy.curve[p.accuracy.curve.length - 1].seconds;
 const trainedDollars = (p) => (p.total_seconds > 0 ? ((p.dollars || 0) * trainedSeconds(p)) / p.total_seconds : 0);
-// A chart of the accuracy at the end of training against spent(point), the seconds or dollars until
-// then.
+// A chart of the accuracy at the end of training against spent(point), the seconds or dollars that
+// the training took.
 const frontier = ({ title, caption, spent, spentText, units, axisTitle, column, best }) => {
   const trained = ({ result }) => result.predictions.filter((p) => p.accuracy && p.accuracy.curve.length && p.fits && spent(p) > 0);
   const choices = (chapter) => front(trained(chapter), spent, (p) => -p.accuracy.mean);
@@ -175,7 +175,7 @@ const charts = {
       parts.push({ label: "kept by the allocator", colour: colour("part-data_loading"), value: (p) => p.memory.reserved_bytes - named(p) });
       parts.push({ label: "context and communication", colour: colour("part-waiting"), value: (p) => p.memory.device_bytes - p.memory.reserved_bytes });
       const capacities = unique(points.map((p) => p.memory.usable_bytes)).filter((value) => value > 0);
-      // A capacity far beyond the bars would flatten them, so it is left to the table.
+      // A capacity far beyond the bars would flatten them, so only the table shows it.
       const near = capacities.filter((value) => value < 4 * most(points.map((p) => p.memory.device_bytes)));
       return stacked(points, parts, byteUnits, "peak of one GPU", bytes, {
         totals: points.map((p) => bytes(p.memory.device_bytes) + (p.fits ? "" : narrow() ? " ✗" : ", does not fit") +
@@ -188,7 +188,7 @@ const charts = {
     title: "Memory over one step",
     caption: "The most that lived on one GPU while each layer was issued, in the host's order: forward and backward (of many micro-batches the first, the second and the last), update.",
     wide: true,
-    // Four moments of each curve: the begin of the step, the end of forward, the peak, the update.
+    // Four moments of each curve: the start of the step, the end of forward, the peak, the update.
     table({ memory }) {
       const end = ({ bytes, moments }) => bytes[Math.max(0, moments.findIndex((moment) => /^(backward|recomputation)/.test(moment)) - 1)];
       return pointTable(memory.filter((curve) => curve.moments.length),
@@ -197,7 +197,7 @@ const charts = {
     },
     draw(chapter) {
       const [, unit, size] = unitOf(most(chapter.memory.flatMap((curve) => curve.bytes)), byteUnits);
-      // Curves have different numbers of moments; all are drawn over the same width.
+      // Curves have different numbers of moments, but all are drawn with the same width.
       const at = (curve, i) => (100 * i) / Math.max(1, curve.moments.length - 1);
       return {
         type: "line",
@@ -288,7 +288,7 @@ const charts = {
       });
       const ages = shares.flatMap((share) => [...share.keys()]);
       const [first, last] = [Math.min(...ages), Math.max(...ages)];
-      // width of a bin: at most 40 bars per point
+      // width of a bin, such that a point has at most 40 bars
       const every = Math.ceil((last - first + 1) / 40);
       const bins = Array.from({ length: Math.ceil((last - first + 1) / every) }, (_, i) => first + i * every);
       const inBin = (share, bin) => [...share].reduce((sum, [age, part]) => sum + (age >= bin && age < bin + every ? part : 0), 0);

@@ -1,9 +1,9 @@
-// Parts that charts share: colors, axes, options, two kinds of charts (stacked bars, curves), and
-// marks that Chart.js lacks.
+// Elements that several charts use: colours, axes, options, two kinds of charts (stacked bars,
+// curves), and marks that Chart.js lacks.
 const series = (i) => colour("series-" + (i % 12));
 const faded = (hex, families) => hex + (families > 2 ? "1c" : "2e");
 
-// Draws the intervals of a scatter chart's spots: {low, high} in the unit of the y axis.
+// Draws the intervals of a scatter chart's points: {low, high} in the unit of the y axis.
 const uprightIntervals = (chart) => {
   const { ctx, scales } = chart;
   ctx.save();
@@ -23,7 +23,7 @@ const uprightIntervals = (chart) => {
 };
 
 // A plugin that draws 90 % intervals, diamonds for measurements, and lines for limits. Its options
-// are `intervals`, `measured` and `limits` for horizontal bars, `upright` for scatter charts.
+// are `intervals`, `measured` and `limits` for horizontal bars, and `upright` for scatter charts.
 const marks = {
   id: "marks",
   afterDatasetsDraw(chart, _, options) {
@@ -158,7 +158,7 @@ const stacked = (points, parts, units, title, text, more = {}) => {
 };
 
 // Curves over GPU counts or time. `families`: [{label, points: [{x, y, low, high}], measured: [{x,
-// y}], ideal: [{x, y}]}]. Datasets with `quiet` have neither legend nor tooltip.
+// y}], ideal: [{x, y}]}]. Datasets with `quiet` appear neither in the legend nor in tooltips.
 const curves = (families, units, yTitle, xAxis, text, xText, more = {}) => {
   const all = families.flatMap((family) => family.points.concat(family.measured || []));
   const [, unit, size] = unitOf(most(all.map((point) => point.y)), units);
@@ -198,8 +198,8 @@ const curves = (families, units, yTitle, xAxis, text, xText, more = {}) => {
   };
 };
 
-// Whether GPU counts span so much that both axes are logarithmic; perfect scaling is then a
-// straight line.
+// Whether the range of GPU counts is so large that both axes are logarithmic; perfect scaling is
+// then a straight line.
 const isWide = (counts) => Math.max(...counts) / Math.min(...counts) >= 6;
 const rateAxis = (counts) => !isWide(counts) ? {} : {
   type: "logarithmic", beginAtZero: false,

@@ -1,4 +1,4 @@
-// Builds the page: one article per chapter, and before them the comparison of all alternatives.
+// Builds the page: one article per chapter, preceded by the comparison of all alternatives.
 // showReport(place, json) draws the data of report_json() (results/report.hpp); the page of
 // `lockstep report` and the explorer both call it.
 let data = { parts: [], kinds: [], chapters: [] };
@@ -72,7 +72,7 @@ const chapterArticle = (chapter, number) => {
     panel("Inputs", element("p", {}, element("code", {}, file), `, seed ${result.seed}.`), folded("The scenario file", element("pre", { tabindex: 0 }, inputs)))]);
 };
 
-// ---- The alternatives, joined into one chapter whose points are named after the chosen values.
+// ---- The alternatives, joined to one chapter whose points are named by the chosen values.
 const comparedChapter = ({ comparison, chapters }) => {
   const points = comparison.order.map(({ alternative, prediction }) => ({ alternative, prediction, ...chapters[alternative].result.predictions[prediction] }));
   const whole = points.every((p) => p.total_seconds > 0);
@@ -115,14 +115,15 @@ const comparisonArticle = ({ comparison }) => {
     ...["alternatives", "cost"].flatMap((name) => chartFigure(name, chapter, "comparison"))]);
 };
 
-// ---- Drawing. walk() and rest() give the points of a chart to the keyboard and to screen readers.
+// ---- Drawing. walk() and rest() make the points of a chart accessible to keyboard and screen
+// reader.
 const drawn = [];
 const chapterOf = ({ dataset }) => (dataset.chapter === "comparison" ? data.compared : data.chapters[dataset.chapter]);
 const draw = () => {
   while (drawn.length) drawn.pop().destroy();
   Chart.defaults.font.family = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
   Chart.defaults.font.size = narrow() ? 11 : 12;
-  // Heights are set before any chart is drawn, because a chart is as high as its neighbor in the
+  // Heights are set before any chart is drawn, because a chart is as high as its neighbour in the
   // grid.
   const plots = [...document.querySelectorAll("canvas[data-chart]")].map((canvas) => {
     const { rows, ...config } = charts[canvas.dataset.chart].draw(chapterOf(canvas));
@@ -178,7 +179,7 @@ if (own) {
 }
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 window.matchMedia("(max-width: 639px)").addEventListener("change", draw);
-// Folded details are opened for printing, since paper cannot unfold them.
+// Folded details are opened for printing, because paper cannot unfold them.
 let opened = [];
 window.addEventListener("beforeprint", () => {
   root.dataset.print = "";

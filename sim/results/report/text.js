@@ -1,5 +1,5 @@
-// Figures as text and elements as HTML, for charts, timelines, chapters and the explorer. All texts
-// become text nodes, so none is read as HTML.
+// Numbers as text and elements as HTML, for charts, timelines, chapters and the explorer. All texts
+// become text nodes, so the browser reads none as HTML.
 "use strict";
 const root = document.documentElement;
 const colour = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
@@ -7,7 +7,7 @@ const unique = (list) => [...new Set(list)];
 const most = (list) => Math.max(...list, 0);
 const narrow = () => window.innerWidth < 640;
 
-// ---- Figures, written as core/units.hpp and results/cells.hpp write them.
+// ---- Numbers, formatted as in core/units.hpp and results/cells.hpp.
 const significant = (value, least = 0) => {
   if (!(Math.abs(value) > 0)) return "0";
   const digits = Math.min(8, Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value)))));
@@ -35,7 +35,7 @@ const countText = (gpus) => gpus + (gpus === 1 ? " GPU" : " GPUs");
 const nameOf = (p) => p.strategy + " · " + countText(p.gpus);
 const pointText = (p) => `${p.strategy} on ${countText(p.gpus)}`;
 const shorter = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
-// The name of a bar. On a phone the GPU count stands without a unit.
+// The name of a bar. On a phone the GPU count has no unit.
 const barName = (p) => (narrow() ? `${shorter(p.strategy, 12)} · ${p.gpus}` : shorter(nameOf(p), 34));
 
 // ---- Elements.

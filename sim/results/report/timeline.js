@@ -1,11 +1,11 @@
 // The timelines of a chapter. timelinesFigure() makes the figure of chapter N, with a <canvas
-// data-timeline="I"> for each timeline; drawTimelines() draws one step in lanes, which zoom and
-// move together.
+// data-timeline="I"> for each timeline. drawTimelines() draws one step in lanes (rows of bars); all
+// lanes of a figure zoom and move together.
 const timelinesFigure = (chapter, number) => {
   const { timelines } = chapter;
   if (!timelines.length) return [];
   const id = `timeline-${number}`;
-  // A slice is five numbers, see json_of() in step_timeline.hpp.
+  // A slice is five numbers (json_of() in step_timeline.hpp).
   const slicesOf = ({ lanes }) => lanes.flatMap(({ slices }) => slices.filter((_, i) => i % 5 === 0).map((kind, i) => ({ kind, merged: slices[5 * i + 4] })));
   const kinds = unique(timelines.flatMap(slicesOf).map((slice) => slice.kind)).sort((a, b) => a - b).map((kind) => data.kinds[kind]);
   const note = (timeline) => {
@@ -40,10 +40,10 @@ const timelinesFigure = (chapter, number) => {
 
 const drawTimelines = (() => {
   const axisHeight = 24, barHeight = 18, laneGap = 5, labelHeight = 14, touching = 4;
-  const closest = 1e-6; // largest zoom: the view as a share of the step
+  const closest = 1e-6; // largest zoom: the smallest view, as a share of the step
 
-  // The slices of each lane as objects with seconds; in the page a slice is five numbers
-  // (step_timeline.hpp).
+  // Converts the slices of each lane, five numbers each (step_timeline.hpp), to objects with times
+  // in seconds.
   const unpacked = (timeline) => timeline.lanes.map(({ name, slices }) => {
     const list = [];
     for (let i = 0, time = 0; i < slices.length; i += 5) {
@@ -68,13 +68,13 @@ const drawTimelines = (() => {
       });
       this.longest = Math.max(...this.strips.map((strip) => strip.timeline.seconds));
       this.view = [0, this.longest];
-      this.chosen = null; // {strip, lane, slice}, or null
+      this.chosen = null; // {strip, lane, slice}; null = no slice is chosen
       this.pointers = new Map();
       this.listen();
       new ResizeObserver(() => this.later()).observe(figure);
     }
 
-    // ---- The view. show() keeps it inside the step and redraws with the next frame.
+    // ---- The view. show() limits it to the step and redraws with the next frame.
     show(from, to) {
       const span = Math.min(this.longest, Math.max(this.longest * closest, to - from));
       const start = Math.min(this.longest - span, Math.max(0, (from + to - span) / 2));
@@ -206,7 +206,7 @@ const drawTimelines = (() => {
         pen.fillText(text, Math.min(place.right - width, Math.max(place.gutter, x - width / 2)), 9);
       }
     }
-    // Index of the lane's first slice that ends inside the view or after it, by bisection.
+    // Index of the lane's first slice that ends inside or after the view, by bisection.
     first(lane) {
       let [low, high] = [0, lane.slices.length];
       while (low < high) {
@@ -226,7 +226,7 @@ const drawTimelines = (() => {
       return [name, `${strip.lanes[lane].name}${this.kinds[what.kind].waits ? "" : ", " + heading}`,
         `starts at ${seconds(what.start)}, lasts ${seconds(what.end - what.start)}`];
     }
-    // Fills the table of all bars in view, if it is open.
+    // Fills the table of all bars in view if it is open.
     list() {
       const details = this.element.querySelector("details.listing");
       if (!details.open) return;
@@ -335,7 +335,7 @@ const drawTimelines = (() => {
       if (all.size > 1 && was > 0 && spread() > 0) this.zoom(spread() / was, this.time(strip.place, centre - strip.canvas.getBoundingClientRect().left));
       this.choose(null);
     }
-    // The wheel scrolls the page until the timeline has the focus; with Ctrl it zooms at once.
+    // The wheel scrolls the page until the timeline has the focus; with Ctrl it always zooms.
     wheel(strip, event) {
       const mine = document.activeElement === strip.canvas;
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
