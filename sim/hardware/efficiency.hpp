@@ -19,8 +19,8 @@ struct Efficiency {
   double convolution_fp32 = 0.70;  // ... in plain fp32, as an implicit product
   // Forward of fused attention at head size 128, as a fraction of the matrix peak.
   double attention = 0.60;
-  // Grouped and depthwise convolutions outside of the matrix units, as a fraction of 64
-  // multiply-adds per multiprocessor and clock.
+  // Grouped and depthwise convolutions outside of the matrix units: fraction of 64 multiply-adds
+  // per multiprocessor and clock, or of the fp32 peak if the peak is less.
   double vector = 0.35;
   double memory = 0.85;  // long streaming kernels: fraction of memory bandwidth (fact 128)
   double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)
