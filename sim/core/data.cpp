@@ -1,6 +1,6 @@
-// Finds the folders of shipped files and looks up names in them. The data folder is the first that
-// exists of: the environment variable LOCKSTEP_DATA, the installed share/lockstep, the source tree.
-// An unknown name is reported with the nearest known names (core/errors.hpp).
+// Finds the folders of shipped files and looks up names in them. The data folder is that of the
+// environment variable LOCKSTEP_DATA if it is set, else the installed share/lockstep, else the
+// source tree. An unknown name is reported with the nearest known names (core/errors.hpp).
 #include "core/data.hpp"
 
 #include <fmt/format.h>

@@ -27,7 +27,8 @@ bool has_groups(PipelineSchedule schedule, const PipelineShape& shape) {
          (schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::zb1p);
 }
 
-// V-shaped schedules must have two chunks, looping ones may have any number, all others have one.
+// V-shaped schedules must have two chunks; interleaved, looped-bfs and zb1p may have any number;
+// all others have one.
 void check_chunks(PipelineSchedule schedule, const PipelineShape& shape,
                   std::vector<ScheduleMisfit>& misfits) {
   const std::string name = enum_name(schedule);

@@ -93,7 +93,8 @@ PartPlace place_of(PipelineSchedule schedule, const PipelineShape& shape, int pa
 // The inverse of place_of().
 int part_at(PipelineSchedule schedule, const PipelineShape& shape, const PartPlace& place);
 
-// Chunks per rank if the scenario does not set them: 2 for V-shaped and looping schedules, else 1.
+// Chunks per rank if the scenario does not set them: 2 for V-shaped, interleaved and looped-bfs
+// schedules, else 1.
 int usual_chunks(PipelineSchedule schedule);
 inline int chunks_of(const PipelineOptions& options) {
   return options.chunks > 0 ? static_cast<int>(options.chunks) : usual_chunks(options.schedule);
