@@ -66,7 +66,7 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
     }
   }
 
-  // The rows of the fields inside of a T at `path`; scalars have none. The defaults are those of a
+  // The rows of the fields inside of a T at `path`; scalars have none. The defaults come from a
   // default-constructed T.
   template <class T>
   void nested(const std::string& path) {

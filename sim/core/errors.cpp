@@ -23,7 +23,7 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
   return text;
 }
 
-// Number of edits between two words: insertions, deletions, substitutions and swaps of neighboring
+// Number of edits between two words: insertions, deletions, substitutions and swaps of neighbouring
 // letters cost 1 (optimal string alignment). `before` and `previous` are the two rows above `row`
 // of the dynamic program.
 std::size_t edit_distance(std::string_view a, std::string_view b) {

@@ -42,7 +42,7 @@
 namespace lockstep {
 
 // The properties that a declaration gives to a field. FieldVisitor::field() sets `name` and `doc`;
-// a declaration gives the others as designated initializers.
+// a declaration gives the others as designated initialisers.
 struct FieldSpec {
   const char* name = "";
   const char* doc = "";  // one sentence: the field's meaning, in the docs, the schema and errors
@@ -66,9 +66,9 @@ struct FieldSpec {
 };
 
 // Base of a visitor (curiously recurring template). It turns each field() of a declaration into
-// visit(spec, value) of the visitor, and ignores locations and checks. A visitor that needs them
-// declares its own location() and check(), which hide those of the base. `Spec` may be another type
-// with `name` and `doc`, as for results.
+// visit(spec, value) of the visitor, and ignores locations and checks. A visitor that needs
+// locations or checks declares its own location() and check(), which hide the functions of the
+// base. `Spec` may be another type with `name` and `doc`, as for results.
 template <class Visitor, class Spec = FieldSpec>
 struct FieldVisitor {
   template <class T>
@@ -87,7 +87,7 @@ struct FieldVisitor {
   void check(Check&&) {}
 };
 
-// Names of an enum's values, in order. Specialize it for each enum that a file may hold:
+// Names of an enum's values, in order. Specialise it for each enum that a file may hold:
 //   template <> struct EnumNames<Precision> { static constexpr std::array names{"fp32", "tf32"}; };
 // REQUIRES: the enum's values are 0, 1, 2, ... in the same order.
 template <class Enum>

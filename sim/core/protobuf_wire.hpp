@@ -18,7 +18,7 @@ struct WireField {
   std::string_view bytes;  // texts, messages and packed lists; empty otherwise
   bool is_bytes = false;
 
-  double from_double() const;  // the value, whose bits are those of a double
+  double from_double() const;  // the double whose bits are `value`
   std::string text() const { return std::string(bytes); }
 };
 
@@ -62,7 +62,7 @@ class WireWriter {
   void real(std::uint32_t number, double value);  // a double
   void text(std::uint32_t number, std::string_view bytes);
   void message(std::uint32_t number, const WireWriter& inner) { text(number, inner.bytes()); }
-  // Writes `inner` with its length in front of it, as take_delimited() reads it.
+  // Writes the length of `inner`, and then `inner`, which take_delimited() reads.
   void delimited(const WireWriter& inner);
   const std::string& bytes() const { return bytes_; }
 

@@ -123,9 +123,8 @@ void refuse_deep(std::string_view text, const std::string& file) {
   }
 }
 
-// Throws ConfigError for an error of yaml-cpp, and replaces those of its messages that mislead:
-// yaml-cpp reports an unclosed quote at the end of the file, and a tab in the indentation as
-// another mistake.
+// Throws ConfigError for an error of yaml-cpp, and replaces messages that mislead: yaml-cpp reports
+// an unclosed quote at the end of the file, and a tab in the indentation as another mistake.
 [[noreturn]] void refuse(std::string_view text, const std::string& file,
                          const YAML::Exception& error) {
   const int line = error.mark.line + 1;
@@ -277,8 +276,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Adds those entries of a merged map (`<<: *base`), or of each map in a list, that `parent`
-  // lacks.
+  // Adds the entries of a merged map (`<<: *base`), or of each map in a list, that `parent` lacks.
   static void merge(Node::Impl& parent, const Node::Impl& merged) {
     for (const auto& element : merged.elements) merge(parent, *element);
     for (const auto& entry : merged.entries) {

@@ -112,8 +112,8 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
   Times t{e.latency + model.call_seconds, 0};
   double bandwidth = e.full_bandwidth;
   if (group.nodes == 1 && links.path == NodePath::nvlink) {
-    // The table rounds the links' bandwidth down to whole channels, but the wires have all of it.
-    // The losses of NVLink SHARP, and of LL on Hopper, are already in the table.
+    // The table rounds the links' bandwidth down to whole channels; the wires have the full
+    // bandwidth. The losses of NVLink SHARP, and of LL on Hopper, are already in the table.
     if (low_latency) {
       if (system.compute_capability < 90) bandwidth *= model.nvlink_ll_efficiency;
     } else if (e.algorithm != NcclAlgorithm::nvls) {

@@ -19,7 +19,7 @@ CopyCost between_processes(const Machine& machine, int nodes, double bytes, Copy
   const CollectiveCurve* curve = find_curve(machine, "send_recv", 2, nodes);
   if (curve != nullptr) {
     const CurveValue value = curve_seconds(*curve, bytes);
-    // At most half of the measured time is latency, so that some of it remains for the bytes.
+    // At most half of the measured time is latency, so that some time remains for the bytes.
     cost.latency_seconds = std::min(cost.latency_seconds, 0.5 * value.seconds);
     cost.bytes_per_second = bytes / (value.seconds - cost.latency_seconds);
     cost.provenance = value.on_point ? Provenance::measured : Provenance::interpolated;

@@ -48,7 +48,7 @@ class ComputeCosts {
   // example bucket copies, casts or gradient clipping.
   virtual QueuedWork stream(double bytes, int launches) const = 0;
   // Cost of a communication hook on a bucket of `bytes` bytes: stages_of(settings.hook) stages; one
-  // collective runs between each two of them. Empty = not measured.
+  // collective runs between each two stages. Empty = not measured.
   virtual std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const {
     (void)settings, (void)bytes;
     return {};

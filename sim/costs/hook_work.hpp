@@ -8,7 +8,7 @@
 namespace lockstep {
 
 // Hooks that compress gradients. top_k sends the largest elements of a bucket; powersgd sends a
-// low-rank factorisation of it.
+// low-rank factorisation of a bucket.
 enum class CodedHook { top_k, powersgd };
 template <>
 struct EnumNames<CodedHook> {

@@ -17,8 +17,7 @@ double slowdown(const Device& device, double compute_bound, double memory_bound,
 
 // Speeds of a computing thread and of communication threads on a CPU, relative to each running
 // alone. The two share cores under a fair scheduler such as CFS: a side that needs less than half
-// of the cores gets what it needs, and the other side gets the rest. Measurements:
-// docs/networks.md.
+// of the cores gets its need, and the other side gets the rest. Measurements: docs/networks.md.
 struct CoreSpeeds {
   double compute = 1;
   double communication = 1;

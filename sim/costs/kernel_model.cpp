@@ -121,8 +121,8 @@ bool on_matrix_units(MathMode mode, const Device& device) {
 namespace {
 
 // Share of the fp32 peak that products can use. Data sheets of GA10x and AD10x count 128 fp32 lanes
-// per multiprocessor, but 64 of them also do the integer work (GA102 white paper), and shared
-// memory feeds only 64. Large fp32 products reach 0.30 to 0.38 of the data sheet's peak on an L4,
+// per multiprocessor, but 64 lanes also do the integer work (GA102 white paper), and shared memory
+// feeds only 64 lanes. Large fp32 products reach 0.30 to 0.38 of the data sheet's peak on an L4,
 // but 0.75 to 0.9 on V100, A100 and H100 (NeuSight's rows, reference/kernels/gemm_fp32.csv).
 double fp32_lanes_that_multiply(const Device& device) {
   const bool shared = device.compute_capability == 86 || device.compute_capability == 89;

@@ -1,5 +1,5 @@
 // Device time of one kernel on one device: a floor per launch plus a smooth maximum of arithmetic
-// time and memory time (roofline). The device states its peaks and the fractions of them that
+// time and memory time (roofline). The device brings its peaks, and the fractions of its peaks that
 // kernels reach (hardware/efficiency.hpp). The dependence on the shape of the work is one law for
 // all devices, KernelLaw. docs/device-models.md explains each term and prints how well the law fits
 // measurements.

@@ -22,7 +22,7 @@ struct CommGroup {
                        // share the node's NICs; their GPUs are distinct
   int first_local = 0;
   int absent = 0;  // number of ranks that the last node lacks
-  int stride = 1;  // between neighboring ranks of a node
+  int stride = 1;  // between neighbouring ranks of a node
   int span = 1;    // send_recv: distance from sender to receiver, in nodes
   int axis = 0;    // distinguishes groups of equal shape with different communicators
 
@@ -35,7 +35,7 @@ struct CommGroup {
 // pace of NCCL's rings.
 CommGroup group_of(const Machine& machine, int ranks);
 
-// The path between two neighboring ranks of one node.
+// The path between two neighbouring ranks of one node.
 enum class NodePath {
   none,  // one rank per node
   nvlink,
@@ -65,7 +65,7 @@ int usable_nics(const Machine& machine, const CommGroup& group);
 
 // The input of NCCL's tuning table for this group.
 NcclSystem nccl_system(const Machine& machine, const CommGroup& group);
-// Channels of the communicator. A running collective occupies one multiprocessor for each of them
+// Channels of the communicator. A running collective occupies one multiprocessor for each channel
 // (facts 100, 105).
 int communicator_channels(const NcclSystem& system);
 

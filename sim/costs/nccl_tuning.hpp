@@ -20,7 +20,7 @@ enum class Collective {
   broadcast,
   reduce,
   all_to_all,
-  send_recv,  // every rank sends to its right neighbor: one point-to-point message
+  send_recv,  // every rank sends to its right neighbour: one point-to-point message
 };
 template <>
 struct EnumNames<Collective> {

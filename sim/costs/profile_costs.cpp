@@ -201,7 +201,7 @@ class ProfileCosts final : public ComputeCosts {
     double operator_seconds = 0, backward_operator = 0;  // host; 0 = the profile's host
   };
 
-  // Times of a layer, interpolated between two measured batches; nothing if one of them lacks the
+  // Times of a layer, interpolated between two measured batches; nothing if a batch lacks the
   // layer.
   static std::optional<Times> interpolated(
       const std::pair<const ProfileBatch*, const ProfileBatch*>& points, const TrainingStep& step,
@@ -318,7 +318,7 @@ class ProfileCosts final : public ComputeCosts {
         *part = scaled(*part, factor, 1);
       }
     }
-    // A profile does not record what limits a layer, so the model's proportions are used.
+    // A profile does not record the limits of a layer, so the model's proportions are used.
     if (modelled <= 0) return;
     const double factor = (cost.forward.busy + cost.backward.busy) / modelled;
     for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;

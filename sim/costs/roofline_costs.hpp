@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-// Costs of one machine with one framework. The object copies what it needs from both.
+// Costs of one machine with one framework. The object holds copies, so machine and framework may be
+// destroyed.
 class RooflineCosts final : public ComputeCosts {
  public:
   explicit RooflineCosts(const Machine& machine, const Framework& framework = {},

@@ -94,7 +94,7 @@ class CachingAllocator {
   using FreeList = std::set<Free>;
   struct Record {
     std::int64_t address = 0, bytes = 0;
-    Block previous = nothing, next = nothing;  // neighbors in the segment
+    Block previous = nothing, next = nothing;  // neighbours in the segment
     std::int32_t pool = 0;
     bool in_use = false;
     FreeList::iterator place{};  // place of a free block in its pool's list

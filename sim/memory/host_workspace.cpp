@@ -7,8 +7,8 @@
 namespace lockstep {
 namespace {
 
-// Channels padded to oneDNN's blocks. oneDNN computes with channels in blocks of 16, the last of
-// them padded; if the tensors have channels last, it uses that layout instead. Tensors in any other
+// Channels padded to oneDNN's blocks. oneDNN computes with channels in blocks of 16, the last block
+// padded, unless the tensors have channels last; then it uses their layout. Tensors in any other
 // layout are copied before the call, and results after it.
 double in_blocks(std::int64_t channels) {
   return static_cast<double>((channels + 15) / 16 * 16);

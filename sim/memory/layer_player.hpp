@@ -23,8 +23,8 @@ namespace lockstep {
 AllocatorOptions allocator_options(const Device& device, double outside_bytes);
 
 // Interface of the model's own tensors, which depend on the strategy: a rank holds the whole model
-// (ReplicatedState) or shards of it (ShardedState of strategies/fsdp). The player calls these
-// functions before and after layers and passes.
+// (ReplicatedState) or shards (ShardedState of strategies/fsdp). The player calls these functions
+// before and after layers and passes.
 template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {
   state.construct();
@@ -79,7 +79,7 @@ class LayerPlayer {
     chunk_ = &flight.chunks[chunk];
     layers_ = program_.chunks[chunk];
   }
-  // Begins a backward of the chunk: the whole, or one half of it.
+  // Begins a backward of the chunk, whole or one half.
   void begin_backward(BackwardHalf half) {
     half_ = half;
     last_with_weights_ = layers_.end - 1;
@@ -171,7 +171,8 @@ class LayerPlayer {
   }
 
   // Backward of a layer: recomputes the checkpoint segment that ends at this layer, computes
-  // gradients, then frees saved tensors, and only then adds the gradients to those of other layers.
+  // gradients, then frees saved tensors, and only then adds the results to gradients that other
+  // layers have delivered.
   void backward(int layer) {
     const int segment = life.segment_of[layer];
     tape_.at(MemoryPhase::backward, layer);

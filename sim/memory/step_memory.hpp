@@ -64,7 +64,8 @@ struct MemoryQuery {
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
                        const MemoryQuery& query = {});
 
-// Tensors that the host's program of a pipeline holds in addition to those that backward needs.
+// Tensors that the host's program of a pipeline holds in addition to the tensors that backward
+// needs.
 struct PipelineHolding {
   // true = as PyTorch 2.15: between the halves of a split backward the whole graph remains
   // (stage_backward_input retains it), the model's first part runs all of backward in the weights'

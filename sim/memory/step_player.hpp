@@ -60,8 +60,8 @@ class StepPlayer {
   }
 
  private:
-  // Allocates what exists before the first step: parameters, buffers, and workspaces that are never
-  // freed.
+  // Allocates the tensors that exist before the first step: parameters, buffers, and workspaces
+  // that are never freed.
   void construct() {
     tape_.at(MemoryPhase::construction);
     layers_.state.construct();

@@ -247,7 +247,7 @@ struct EnumNames<PipelineSchedule> {
                                     "zbv",         "dualpipe-v"};
 };
 
-// Whether all stages complete a step before any stage begins the next one, so that all of them use
+// Whether all stages complete a step before any stage begins the next one, so that all stages use
 // one version of the weights.
 constexpr bool drains(PipelineSchedule schedule) {
   return schedule != PipelineSchedule::pipedream && schedule != PipelineSchedule::pipedream_2bw;

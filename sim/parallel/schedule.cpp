@@ -1,6 +1,6 @@
-// Implements what all pipeline schedules share: the places of the model's parts, the shapes that a
-// schedule can have, and the choice of a generator. The conditions on rounds and groups of
-// micro-batches are those of PyTorch 2.15 and Megatron-LM.
+// Implements the common part of all pipeline schedules: the places of the model's parts, the shapes
+// that a schedule can have, and the choice of a generator. The conditions on rounds and groups of
+// micro-batches come from PyTorch 2.15 and Megatron-LM.
 #include "parallel/schedule.hpp"
 
 #include <fmt/format.h>

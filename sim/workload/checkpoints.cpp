@@ -41,7 +41,7 @@ void StepBuilder::choose_checkpoints() {
     if (block == nullptr || *block != layer.block) products = 0;
     block = &layer.block;
     // The policy lists the fused attention kernel and matrix products with weights (mm). Attention
-    // with materialized scores uses batched products (bmm), which it does not list.
+    // with materialised scores uses batched products (bmm), which it does not list.
     const auto multiplies = [](const Kernel& kernel) { return kernel.kind == KernelKind::gemm; };
     if (layer.is_attention) {
       layer.keeps_output = options_.fused_attention;

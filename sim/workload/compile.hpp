@@ -1,6 +1,6 @@
 // Model of torch.compile as a transformation of a finished training step. Chains of elementwise
-// work, norms and softmax become one kernel each, as Inductor fuses them, and the tensors saved for
-// backward are those that AOTAutograd's min-cut partitioner chooses. build_step() applies this
+// work, norms and softmax become one kernel each, as Inductor fuses them, and AOTAutograd's min-cut
+// partitioner chooses the tensors that are saved for backward. build_step() applies this
 // transformation last.
 #pragma once
 
@@ -24,9 +24,9 @@ struct EnumNames<Compile> {
 };
 
 // The step with its graphs compiled. Layers have the same names, parameters, products and exchanges
-// as before. A fused kernel is in the last of its layers in forward and in the first of them in
-// backward, because its result is needed there. A value that no other kernel reads stays in
-// registers and has 0 bytes.
+// as before. A fused kernel is in its last layer in forward and in its first layer in backward,
+// because its result is needed there. A value that no other kernel reads stays in registers and has
+// 0 bytes.
 TrainingStep compiled(TrainingStep step, Compile compile);
 
 // The step with hand-written fused kernels, as Megatron-LM with Transformer Engine or Liger has

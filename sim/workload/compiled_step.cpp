@@ -338,15 +338,15 @@ class CompiledGraph {
     return far;
   }
 
-  // Whether a kernel of another group, or of an opaque layer, reads the value.
+  // Whether an opaque layer, another group, or a layer outside of the graph reads the value.
   bool is_written(const Node& node) const {
     return node.leaves || std::any_of(node.readers.begin(), node.readers.end(), [&](int reader) {
              return !nodes_[reader].fusible || nodes_[reader].group != node.group;
            });
   }
 
-  // The first opaque layer before `end` that the value of `from` reaches; `end` if there is none.
-  // Searches the readers in execution order.
+  // The first opaque layer, not after `end`, that the value of `from` reaches; `end` if there is
+  // none. Searches the readers in execution order.
   int first_opaque(int from, int end) const {
     std::set<int> open(nodes_[from].readers.begin(), nodes_[from].readers.end());
     while (!open.empty()) {
@@ -680,8 +680,7 @@ class CompiledGraph {
   }
 
   // Removes the kernels of layer i that the fused kernels replace. Gradients of weights remain, as
-  // one reduction kernel, because they are sums over other dimensions than those of the fused
-  // kernel.
+  // one reduction kernel, because they sum over other dimensions than the fused kernel.
   void strip(int i) {
     Layer& own = layer(i);
     own.forward.clear();

@@ -70,7 +70,7 @@ double flops_of(const Layer& layer) {
   return flops;
 }
 
-// Chooses `parts` - 1 of the clean places such that the largest part has the fewest FLOPs. Of
+// Chooses `parts` - 1 of the clean places such that the largest part has the fewest FLOPs. Among
 // several such choices, takes the one with the smallest sum of squares, which is the most even.
 // Dynamic programming in O(parts x places^2).
 std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Location& where) {

@@ -107,7 +107,7 @@ class Expander {
   }
 
   // Defines the sizes of a tensor for expressions. Model files are written without a mesh, so the
-  // sizes are those of the whole tensor, not of a rank's part.
+  // sizes describe the whole tensor, not a rank's part.
   void describe(const Value& value, Scope& scope) const {
     const Value x = whole_value(value, builder_.options().parallel);
     if (!x.shape.empty() && !x.tokens) scope.set("channels", x.channels());

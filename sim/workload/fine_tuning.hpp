@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-// Storage format of frozen linear weights; the formats are those of bitsandbytes.
+// Storage format of frozen linear weights, as in bitsandbytes.
 enum class Quantization : std::uint8_t {
   none,
   int8,  // a byte per element, one fp32 scale per row (Linear8bitLt)

@@ -1,7 +1,7 @@
-// Concatenates the layer lists of a rank's parts: shifts every layer index and every storage id by
-// the number of those in earlier parts, and connects parts that are neighbours in the model. Totals
-// are counted from the joined layers. A weight that two parts share therefore counts twice, which
-// is right because each part has its own copy.
+// Concatenates the layer lists of a rank's parts: shifts layer indices and storage ids past the
+// ones of earlier parts, and connects parts that are neighbours in the model. Totals are counted
+// from the joined layers. A weight that two parts share therefore counts twice, which is right
+// because each part has its own copy.
 #include "workload/joined_parts.hpp"
 
 #include <algorithm>

@@ -19,7 +19,7 @@ struct RecipeRule {
   double element_bytes = 1;
   bool engine = false;         // Transformer Engine's kernels
   bool reads_maximum = false;  // a tensor is first read for its maximum, then quantised
-  bool both_ways = false;      // rows and columns are quantized separately
+  bool both_ways = false;      // rows and columns are quantised separately
   double speed = 1;            // of products, relative to products with one scale per tensor
 };
 
@@ -70,7 +70,7 @@ bool divides(const Kernel& product) {
 
 // Rewrites the kernels of one linear layer. A product reads three tensors over a step: the input
 // (forward, weight gradient), the weight (forward, input gradient) and the output's gradient (both
-// gradients). Each is quantized before its first product.
+// gradients). Each is quantised before its first product.
 class LayerInLowPrecision {
  public:
   // `first`: no earlier layer reads the same input. `wide`: bytes of an element that is not
@@ -184,7 +184,7 @@ class LayerInLowPrecision {
   const RecipeRule& rule_;
   const LowPrecisionUse& use_;
   bool first_;
-  double wide_;  // bytes of an element before it is quantized
+  double wide_;  // bytes of an element before it is quantised
 };
 
 // Linear layers and experts of repeated blocks with a trained matrix of their own.

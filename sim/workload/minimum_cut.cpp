@@ -14,8 +14,8 @@ namespace {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-// Arcs with capacities. Arc a and its reverse a ^ 1 are adjacent in the list; flow along one of
-// them is capacity of the other.
+// Arcs with capacities. Arc a and its reverse a ^ 1 are adjacent in the list; flow along one arc is
+// capacity of the other.
 class FlowNetwork {
  public:
   explicit FlowNetwork(int ends) : arcs_of_(static_cast<std::size_t>(ends)) {}

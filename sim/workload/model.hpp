@@ -38,7 +38,7 @@ struct StepOptions {
   std::int64_t tokens_before = 0;
   std::int64_t classes = 0;                        // output classes; 0 = the model's default
   std::map<std::string, std::int64_t> parameters;  // overrides of the model's own ("layers", ...)
-  bool fused_attention = true;                     // flash attention instead of materialized scores
+  bool fused_attention = true;                     // flash attention instead of materialised scores
   bool channels_last = false;                      // NHWC convolutions
   bool activation_checkpointing = false;
   Recompute recompute = Recompute::blocks;  // the operators that checkpointing runs a second time
@@ -50,7 +50,7 @@ struct StepOptions {
   bool fused_kernels = false;  // hand-written fused kernels in an eager step (with_fused_kernels)
   bool cuda_graphs = false;    // one CUDA graph launches each micro-batch
   LowPrecision low_precision;
-  // of one step; Transformer Engine quantises weights once for all of them
+  // in one step, for which Transformer Engine quantises weights once
   std::int64_t micro_batches = 1;
 };
 

@@ -140,7 +140,7 @@ void require_same_shape(const OpCall& call) {
   }
 }
 
-// Adds casts of the result's gradient for those inputs that have another type (fp32 result,
+// Adds casts of the result's gradient for inputs that have another type (fp32 result,
 // half-precision input).
 void cast_gradients(LayerWriter& layer, const OpCall& call, int element_bytes) {
   for (const Value& value : call.inputs) {

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Sizes of one mixture on one rank. Tokens are those of the whole local batch.
+// Sizes of one mixture on one rank. Tokens are counted over the whole local batch.
 struct Routing {
   std::int64_t experts = 0, top = 0, tokens = 0, each = 0;  // `each`: tokens of one expert
   std::int64_t hidden = 0, inner = 0;

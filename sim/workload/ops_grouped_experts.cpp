@@ -73,8 +73,8 @@ class ExpertWriter {
   }
 
   // Token rows that arrive at the rank's experts. With a capacity, every expert receives a fixed
-  // number of rows from each rank, filled or padded (fact H96). Without a capacity, the rows are
-  // those of the fullest rank: its relative load times the mean.
+  // number of rows from each rank, filled or padded (fact H96). Without a capacity, the number is
+  // the fullest rank's: its relative load times the mean.
   std::int64_t arriving_tokens() const {
     if (expert_.size == 1) return chosen_;
     const RankLoad load = rank_load(step_.options().parallel, experts_);

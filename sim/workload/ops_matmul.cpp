@@ -87,7 +87,7 @@ Value product(const OpCall& call) {
 
   std::vector<std::int64_t> shape = input.shape;
   shape.back() = out;
-  // The result of bitsandbytes' quantized product has the type of the input.
+  // The result of bitsandbytes' quantised product has the type of the input.
   Value y = layer.output(shape, quantized ? input.element_bytes : step.matmul_bytes());
   y.lay_out_as(input);
   // The three products (m, n, k): forward (rows, out, in), input gradient (rows, in, out), weight

@@ -45,7 +45,7 @@ Value embedding(const OpCall& call) {
     layer.save_new("ids of this rank", 8 * count);
   }
   // DTensor has no rule for the gradient of a part of the rows. Each rank computes the gradient of
-  // the whole table, and takes its part of it when the gradient is reduced or used.
+  // the whole table, and takes its part when the gradient is reduced or used.
   const TensorOptions& tensor = step.options().parallel.tensor;
   const bool whole = masked && tensor.copies && tensor.dtensor;
   const std::int64_t table = whole ? checked_multiply(rows, tensor.size) : rows;

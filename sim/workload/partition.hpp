@@ -53,12 +53,12 @@ std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_
 void keep_until_backward_of(std::vector<Layer>& layers, int first, int output);
 
 // First layers of `parts` parts, for cut(). A model with one list of repeated blocks is cut between
-// blocks. The numbers of blocks are those of `options.layers` if given; else they are equal if the
-// parts divide the blocks; else they are torchtitan's, where the embedding and the head count as
-// one block each (generate_llm_fqn_per_model_part; fact H60). Layers before the blocks belong to
-// the first part, layers after them to the last one. Other models (VGG, ResNet) are cut at clean
-// places such that the largest part has the fewest FLOPs. Throws ConfigError about
-// `parallel.pipeline.layers`.
+// blocks. If `options.layers` is given, it lists the number of blocks of each part. Otherwise the
+// numbers are equal if the parts divide the blocks; if not, they are torchtitan's, which counts the
+// embedding and the head as one block each (generate_llm_fqn_per_model_part; fact H60). Layers
+// before the blocks belong to the first part, layers after them to the last one. Other models (VGG,
+// ResNet) are cut at clean places such that the largest part has the fewest FLOPs. Throws
+// ConfigError about `parallel.pipeline.layers`.
 std::vector<int> even_cuts(const TrainingStep& step, const PipelineOptions& options, int parts,
                            const Location& where = {});
 

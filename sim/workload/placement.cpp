@@ -200,7 +200,7 @@ class RankCall {
     argument("kv_heads") = 1;
   }
 
-  // Query, key and value must either all be split by heads, or none of them.
+  // Either all of query, key and value must be split by heads, or none.
   void attention() {
     const bool split = is_split(call_.input());
     for (const Value& input : call_.inputs) {
@@ -219,7 +219,7 @@ class RankCall {
   }
 
   // The first input is split by heads. The second is a part that all heads share: every rank needs
-  // the whole of it, and its gradients are summed over the ranks' heads.
+  // the whole part, and its gradients are summed over the ranks' heads.
   void append_to_heads() {
     if (!is_split(call_.input())) return gather_all();
     divide("heads", "attention heads");
