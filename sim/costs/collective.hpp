@@ -132,7 +132,7 @@ struct CopyCost {
   // Bytes of the message that are still in buffers between the processes when the sender is free. 0
   // = not measured.
   double buffered_bytes = 0;
-  // factor on the time if both processes share one core; 1 = not measured
+  // Factor on the time if both processes share one core; 1 = not measured.
   double one_core_slowdown = 1;
   Provenance provenance = Provenance::modelled;
 

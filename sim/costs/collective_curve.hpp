@@ -17,7 +17,7 @@ struct CurveValue {
   // alone (CollectiveCurve); 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
-  // time if both processes share one core over time with one core each; 1 if unknown
+  // Time if both processes share one core, over the time with one core each; 1 if unknown.
   double one_core_slowdown = 1;
 };
 

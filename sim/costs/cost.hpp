@@ -30,6 +30,7 @@ inline constexpr std::size_t most_other_devices = 3;
 //     host:    H + host                          host = a_1 + ... + a_n
 //     device:  max(D + busy, H + span)           busy = d_1 + ... + d_n
 //                                                span = max_i (a_1 + ... + a_i + d_i + ... + d_n)
+//
 // These three numbers describe any number of items exactly, and append() joins two pieces of work
 // into three numbers again.
 struct QueuedWork {

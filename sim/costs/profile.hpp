@@ -118,7 +118,7 @@ struct ProfileCopy {  // streaming through device memory, read + written
 
 struct ProfileHookPoint {
   double bytes = 0;  // gradients of the bucket
-  // medians, one for each stage: the stages before each collective, and the last one
+  // Medians, one for each stage: the stages before each collective, and the last one.
   std::vector<double> seconds;
 };
 struct ProfileHook {  // a communication hook's work on a bucket
@@ -136,7 +136,7 @@ struct ProfileCurvePoint {
   double compute_speed = 0;
   double speed_beside_compute = 0;
   double sender_seconds = 0;  // send_recv: time after which the sender is free; 0 = not measured
-  // send_recv: time if both processes share one core; 0 = not measured
+  // send_recv: time if both processes share one core; 0 = not measured.
   double one_core_seconds = 0;
 };
 struct ProfileCollective {

@@ -24,7 +24,7 @@ struct Efficiency {
   double vector = 0.35;
   double memory = 0.85;  // long streaming kernels: fraction of memory bandwidth (fact 128)
   double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)
-  // standard deviation of log(predicted / measured) over the fit's rows
+  // Standard deviation of log(predicted / measured) over the fit's rows
   double relative_error = 0.12;
 };
 

@@ -115,9 +115,9 @@ bool is_on(const std::vector<int>& side, int node);
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   int nics_per_node = 1;
-  double nic_bytes_per_second = 0;  // half a round trip as MPI measures it (fact 144)
-  double latency_seconds = 0;       // payload / line rate (fact 144)
-  double efficiency = 0.94;         // half a round trip as MPI measures it (fact 144)
+  double nic_bytes_per_second = 0;  // line rate of one NIC, one way
+  double latency_seconds = 0;       // half a round trip as MPI measures it (fact 144)
+  double efficiency = 0.94;         // payload / line rate (fact 144)
   double oversubscription = 1;      // of the tree above the leaf switches
   int nodes_per_leaf = 0;           // 0 = one non-blocking switch
   std::vector<Trunk> trunks;

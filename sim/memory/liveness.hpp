@@ -37,8 +37,8 @@ class LayerLists {
   std::vector<std::size_t> begin_;
 };
 
-// Layers [first, last] that are recomputed together: consecutive checkpointed layers of one block,
-// as many as there are.
+// Layers [first, last] that are recomputed together: a maximal run of consecutive checkpointed
+// layers of one block.
 struct CheckpointSegment {
   int first = 0, last = 0;
 };

@@ -34,11 +34,11 @@ struct Mesh {
   int gpus() const { return pipeline * stage_gpus(); }
   int stage_gpus() const { return data * context * tensor; }
   int replicas() const { return data; }  // replicas of the model, which divide the batch among them
-  // copies of every parameter that is not an expert's
+  // Copies of every parameter that is not an expert's.
   int copies() const { return data * context; }
-  // ranks that divide all experts among them
+  // Ranks that divide all experts among them.
   int expert_span() const { return expert * expert_tensor; }
-  // copies of an expert's parameters
+  // Copies of an expert's parameters.
   int expert_copies() const { return stage_gpus() / expert_span(); }
   bool only_data() const { return pipeline == 1 && context == 1 && tensor == 1 && expert == 1; }
   bool operator==(const Mesh&) const = default;

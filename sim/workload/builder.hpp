@@ -2,6 +2,7 @@
 // between layers, storages, kernels with their traffic, parameters with their casts, saved tensors.
 // A rule reads Values, writes one or more layers, and returns the Value that the next operator
 // reads:
+//
 //   LayerWriter layer = call.layer();                      // begins a layer
 //   layer.forward(KernelKind::elementwise, read, written); // its kernels, in execution order
 //   const Value y = layer.output(shape, element_bytes);    // its output

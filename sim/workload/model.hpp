@@ -34,7 +34,7 @@ struct StepOptions {
   bool wide_batch_norm = false;  // half precision, but batch norms in fp32 between two casts
   std::vector<std::int64_t> image;  // {channels, height, width}; empty = the model's default
   std::int64_t sequence = 0;        // tokens per sample; 0 = the model's default
-  // earlier tokens of the sequence, whose keys and values are stored
+  // Earlier tokens of the sequence, whose keys and values are stored
   std::int64_t tokens_before = 0;
   std::int64_t classes = 0;                        // output classes; 0 = the model's default
   std::map<std::string, std::int64_t> parameters;  // overrides of the model's own ("layers", ...)
@@ -50,7 +50,7 @@ struct StepOptions {
   bool fused_kernels = false;  // hand-written fused kernels in an eager step (with_fused_kernels)
   bool cuda_graphs = false;    // one CUDA graph launches each micro-batch
   LowPrecision low_precision;
-  // in one step, for which Transformer Engine quantises weights once
+  // Micro-batches of one step, for which Transformer Engine quantises weights once.
   std::int64_t micro_batches = 1;
 };
 

@@ -225,8 +225,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     kernel.conv = geometry;
   };
 
-  // Images of one pixel have the same memory layout with channels first and last, so they need no
-  // conversion.
+  // Images of one pixel have the same memory layout with channels first and last.
   const bool convert = !input.channels_last && step.math() != MathMode::fp32 && shape.groups == 1 &&
                        (pixels_in > step.options().samples || pixels_out > step.options().samples);
   const double moved = x_bytes + y_bytes + w_bytes;

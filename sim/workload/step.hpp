@@ -179,8 +179,8 @@ struct Layer {
   // The calibration builds a real network from them.
   std::vector<std::pair<std::string, std::int64_t>> attributes;
   std::string tied_to;  // name of an earlier layer's parameter that this layer reads ("wte.weight")
-  int tied_layer = -1;  // index of the layer that owns it
-  int tied_parameter = 0;
+  int tied_layer = -1;  // index of the layer that owns the parameter
+  int tied_parameter = 0;  // index among the parameters of that layer
   std::vector<Parameter> parameters;
   double buffer_bytes = 0;  // BatchNorm's running statistics, which DDP broadcasts (fact 15)
   int buffers = 0;          // number of buffer tensors
