@@ -74,7 +74,7 @@ std::string seen_from(const std::string& file, const std::string& name_or_path) 
   const bool is_path =
       name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml");
   const auto beside = std::filesystem::path(file).parent_path() / name_or_path;
-  std::error_code none;  // the result for a name that is too long for the system: it does not exist
+  std::error_code none;  // not reported: a name that is too long does not exist
   return is_path && std::filesystem::exists(beside, none) ? beside.string() : name_or_path;
 }
 

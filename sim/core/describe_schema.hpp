@@ -72,7 +72,7 @@ class SchemaWriter : public FieldVisitor<SchemaWriter> {
     words = names;
   }
 
-  // The struct's schema: an object without unknown keys, or a bare word where it has alternatives.
+  // The struct's schema: an object without unknown keys, or a bare word if it has alternatives.
   Json object() const {
     Json schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
     if (!required.empty()) schema["required"] = required;

@@ -11,7 +11,7 @@
 //   }
 //
 // found by argument-dependent lookup. Supported types: bool, int, std::int64_t, double,
-// std::string, Node (kept as it stands, read by hand), enums with EnumNames<E>, structs with
+// std::string, Node (stored unread, for a reader of its own), enums with EnumNames<E>, structs with
 // describe(), and std::vector<T>, std::optional<T>, std::map<std::string, T> and std::variant<...>
 // with AlternativeNames<V> of these. A variant of structs is written `name` (all defaults) or
 // `name: {...}`: e.g. `ddp`, `fsdp: {...}`. core/describe.hpp has the readers and writers.

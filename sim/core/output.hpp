@@ -35,8 +35,8 @@ class OutputError : public ExitError {
 // Writes all of `text` to stdout and flushes it. Throws OutputError if any part cannot be written.
 void print(const std::string& text);
 
-// Writes to stderr. If stderr cannot be written, the text is lost; the answer and the exit code
-// stay the same.
+// Writes to stderr. If stderr cannot be written, the text is lost; the answer and the exit code do
+// not change.
 void print_error_text(const std::string& text);
 template <class... Arguments>
 void print_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

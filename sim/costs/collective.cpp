@@ -53,7 +53,7 @@ double nic_share(const Machine& machine, const CommGroup& group, Collective coll
 double physical_limit(const Machine& machine, const CommGroup& group, const NcclSystem& system,
                       const NodeLinks& links, Collective collective, const NcclEstimate& e,
                       const NetworkModel& model) {
-  const bool low_latency = e.protocol == NcclProtocol::ll;  // a flag beside every datum
+  const bool low_latency = e.protocol == NcclProtocol::ll;  // every datum has a flag
   // Algorithm bandwidth of a ring divided by the rate of its wire: every rank sends steps / ranks
   // times the full size.
   const double per_byte = 1.0 / std::max(1, ring_steps(collective, group.ranks())) * group.ranks();

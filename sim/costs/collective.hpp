@@ -108,7 +108,7 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
 // Standard deviation of log(truth / prediction) for modelled communication over `nodes` nodes. The
-// model's own part is 0.3. It lies between two measured errors: 1.48 times a median of 13 % for
+// model's own part is 0.3. It is between two measured errors: 1.48 times a median of 13 % for
 // sources that were left out of the fit, and 33 % for a source that is the only one with its kind
 // of link (docs/networks.md). A shared fabric adds the effect of the nodes' placement: 0.12 for
 // every doubling of their number, from the 5th and 95th percentiles of the measured cluster

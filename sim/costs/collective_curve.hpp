@@ -26,9 +26,9 @@ const CollectiveCurve* find_curve(const Machine& machine, std::string_view colle
                                   int nodes);
 
 // Bytes of a message that are still in buffers between the processes when its sender is free; 0 =
-// not measured. They depend on the size, because a socket accepts more when a third of its buffer
-// is free: linear in the logarithm of the size between points, constant beyond the ends, at most
-// the message itself.
+// not measured. The number is linear in the logarithm of the size between points, constant beyond
+// the ends, and at most the message. It depends on the size because a socket accepts more data only
+// when a third of its buffer is free.
 double buffered_bytes(const CollectiveCurve& curve, double bytes);
 
 // The values of the curve at `bytes`. The logarithm of the time is linear in the logarithm of the

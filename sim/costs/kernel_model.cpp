@@ -1,6 +1,6 @@
 // Implements the kernel model. Products are computed by tiles, waves and splits of k; convolutions
 // as implicit GEMM, by Winograd's algorithm or on vector units; attention by its FLOPs; all other
-// kernels by their traffic. A constant without a fit has its source beside it;
+// kernels by their traffic. A constant without a fit is explained where it is defined;
 // docs/device-models.md derives each term.
 #include "costs/kernel_model.hpp"
 
@@ -178,7 +178,7 @@ double streaming_seconds(double bytes, int element_bytes, const Device& device,
 // The largest power of two, at most 16, such that all rows of the operands and of the result begin
 // at multiples of that many bytes.
 int row_alignment(const Kernel& kernel) {
-  // In a weight gradient k counts rows (tokens), and m lies along the rows of the output's
+  // In a weight gradient k counts rows (tokens), and m runs along the rows of the output's
   // gradient.
   const bool weight = kernel.pass == Pass::weight_gradient;
   const auto element = static_cast<std::int64_t>(16 / alignment(kernel.math));

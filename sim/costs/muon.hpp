@@ -1,6 +1,7 @@
 // Cost of Muon (Jordan et al. 2024; torch.optim.Muon since PyTorch 2.9, torch/optim/_muon.py). Muon
-// updates a matrix by its momentum, which Newton and Schulz's iteration orthogonalises first.
-// Matrices are updated one after the other; PyTorch has no foreach or fused implementation.
+// updates a matrix by its momentum, after Newton and Schulz's iteration has orthogonalised the
+// momentum. Matrices are updated one after the other; PyTorch has no foreach or fused
+// implementation.
 #pragma once
 
 #include <vector>

@@ -202,7 +202,7 @@ double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
 // Replaces the workspaces of the step's convolutions by measured ones: linear in the batch between
 // two measured batches, otherwise in proportion to the nearest one. Workspaces that were not
-// measured stay.
+// measured are unchanged.
 void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 
 // The measured batches by which the step's layers are corrected if its own batch is modelled: the

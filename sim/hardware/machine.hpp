@@ -70,7 +70,7 @@ struct PcieSpec {
 
 // All NVMe drives of a node together.
 struct NvmeSpec {
-  double read_bytes_per_second = 0;  // 0 = the platform says nothing about drives
+  double read_bytes_per_second = 0;  // 0 = drives not known
   double write_bytes_per_second = 0;
   double capacity_bytes = 0;  // 0 = not known
 };

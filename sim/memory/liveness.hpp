@@ -76,7 +76,8 @@ struct Liveness {
 Liveness find_liveness(const TrainingStep& step, bool host);
 
 // Whether backward computes the weights' gradients by a separate product, as for linear layers and
-// convolutions. Only these gradients can be delayed by split pipeline schedules.
+// convolutions. Megatron-LM's split pipeline schedules postpone only these gradients, PyTorch's
+// postpone all.
 bool has_weight_product(const Layer& layer);
 
 // Bytes of a tensor as an integer. Sizes in a step are doubles. The result is limited to 4 TiB,

@@ -16,7 +16,7 @@ namespace lockstep {
 struct TensorUpdate {
   int tensor = 0;  // index among the trainable tensors
   double state_bytes_per_element = 0;
-  double temporary_bytes_per_element = 0;  // live during the whole step
+  double temporary_bytes_per_element = 0;  // live to the end of the update
   std::vector<double> temporaries;  // bytes of each; all live together while the tensor is updated
 
   bool operator==(const TensorUpdate&) const = default;
@@ -49,12 +49,12 @@ struct ReplicatedPlan {
   bool rebuilds_buckets = true;  // false: the listed buckets exist from the start (fact 4)
   bool gradient_as_bucket_view = false;
   double hook_state_bytes = 0;         // error feedback (fact 21), or a buffer for one message
-  double hook_temporary_fraction = 0;  // of a bucket while it is in flight: 0.5 for fp16 (fact 20)
+  double hook_temporary_fraction = 0;  // share of a bucket in flight: 0.5 for fp16 (fact 20)
   // Every gradient is put into its bucket at once, also in micro-batches that reduce nothing
   // (ZeRO).
   bool gradients_live_in_buckets = false;
   double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the update
-  double updated_share = 1;         // of the parameters that this rank's optimizer holds
+  double updated_share = 1;         // share of the parameters that this rank updates
   double updated_share_of_experts = 1;
   // by trainable tensor: whether this rank updates it; empty = all
   std::vector<bool> updated_tensors;

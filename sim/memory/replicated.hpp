@@ -44,7 +44,7 @@ class ReplicatedState {
   const TrainingStep& step_;
   const Liveness& life_;
   const MemoryPlan& plan_;
-  double parameter_bytes_, gradient_bytes_;  // per element; of the gradients that backward writes
+  double parameter_bytes_, gradient_bytes_;  // bytes per element; gradients as backward writes them
   double main_gradient_bytes_;               // per element of main gradients; 0 = none
   std::vector<std::int64_t> elements_;       // by parameter, in layer order
   std::vector<std::int64_t> gradient_elements_;

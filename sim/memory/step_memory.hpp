@@ -55,7 +55,7 @@ class KnownMemory {
 // Options of a query.
 struct MemoryQuery {
   MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
-  // Limit for searches: a play that exceeds it stops early, and its result is a lower bound.
+  // Limit for searches: playing stops early beyond it, and the result is a lower bound.
   double most = std::numeric_limits<double>::infinity();  // bytes on the device
   KnownMemory* known = nullptr;  // cache of this step and device; results are added to it
 };

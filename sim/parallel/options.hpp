@@ -43,7 +43,7 @@ struct TensorOptions {
   // true = products of one input exchange its gradient once, as if they were one product
   // (Megatron-LM's fused projections); false = one exchange per product.
   bool shared_exchanges = false;
-  bool split_loss = false;  // logits stay split over the vocabulary
+  bool split_loss = false;  // the loss is computed from logits that are split over the vocabulary
   TensorOverlap overlap = TensorOverlap::none;
   // true = exchanges write new tensors, and the first dimension of a tensor is the samples, so that
   // parts of sequences must be copied together (DTensor); false = exchanges work in place, and the

@@ -155,7 +155,7 @@ class PipelinePlayer {
     return true;
   }
 
-  // The fault of programs that have stopped: a rank that waits for ever, or an action that is in no
+  // The fault of programs that have stopped: a rank that waits forever, or an action that is in no
   // program. "" = none.
   std::string fault_at_end() {
     for (std::size_t rank = 0; rank < programs_.size(); ++rank) {

@@ -71,7 +71,8 @@ struct OpCall {
                std::vector<Value> child_inputs) const;
 };
 
-// Fallback that no user can write; it tells a rule that the argument was not given.
+// Fallback of an argument that no user can write, so that a rule knows that the argument was not
+// given.
 inline constexpr std::int64_t not_given = INT64_MIN;
 
 // One row of the operator table.

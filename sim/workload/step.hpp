@@ -46,7 +46,7 @@ struct ConvGeometry {
   std::int64_t channels_in = 0, channels_out = 0, groups = 1;
   int kernel_h = 1, kernel_w = 1, stride = 1, dilation = 1;
   std::int64_t height_in = 0, width_in = 0, height_out = 0, width_out = 0, images = 0;
-  bool channels_last = false;  // the input lies in memory with its channels last
+  bool channels_last = false;  // the input's channels are last in memory
 };
 
 // One device kernel, or `launches` kernels that an eager framework runs for one operator and whose
@@ -217,7 +217,7 @@ struct Layer {
   // forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper). Kernels and exchanges cover
   // all pieces; tensors have the size of one piece.
   int pieces = 1;
-  bool wide = false;  // in a half-precision step, stays fp32 with its parameters, between casts
+  bool wide = false;  // fp32 with its parameters in a half-precision step, between casts
   // `checkpointed`: activation checkpointing runs this layer's forward a second time in backward.
   // `keeps_output`: the second run omits the layer's products, because their results stay in
   // memory.
