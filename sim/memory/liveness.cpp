@@ -23,7 +23,7 @@ struct Storage {
   int last_reader_inside = -1;  // ... within the producer's checkpoint segment
   int keeper = never;           // first layer whose backward needs it (or that starts a segment)
   int keeper_inside = never;    // ... within the producer's checkpoint segment
-  bool kept = false;            // recomputation omits its operator, so it lives from forward on
+  bool kept = false;  // recomputation omits its operator, so the storage lives from forward on
   bool weight_copy = false;
   int last_for_weights = -1;  // the last layer whose weights' gradients need it
   bool for_others = false;    // other backward work needs it

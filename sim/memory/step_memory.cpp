@@ -1,6 +1,6 @@
 // Implements the queries of peak memory: builds the program of a rank and plays it with a
-// StepPlayer, unless the cache has the result of an equal plan. Plans that differ only in
-// communication buffers count as equal.
+// StepPlayer, unless the cache has the result of an equal plan. Plans count as equal if they differ
+// only in communication buffers, or in the number of micro-batches beyond three.
 #include "memory/step_memory.hpp"
 
 #include <algorithm>
