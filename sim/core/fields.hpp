@@ -21,13 +21,11 @@
 //                                  fields: `- fsdp: {...}` with `label: ...` below it; or the
 //                                  bare word `fsdp`
 //   v.location(Location&)          the reader stores the place of this map
-//   v.location("name", Location&)  ... the place of one field's value, or of the map if the field
-// is
-//                                  absent
+//   v.location("name", Location&)  ... the place of one field's value, or of the map if the
+//                                  field is absent
 //   v.location("name", std::map<std::string, Location>&)  ... of every entry of a field's map
-//   v.check(f)                     checks rules between fields: the reader calls f(report) after
-// all
-//                                  fields, and f calls report(field_name, message, hint)
+//   v.check(f)                     checks rules between fields: after all fields, the reader calls
+//                                  f(report), and f calls report(field_name, message, hint)
 #pragma once
 
 #include <array>

@@ -413,8 +413,8 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
 // Fused attention: its FLOPs divided by an achieved fraction of the peak. Since Ampere, fused
 // attention of 32-bit values computes each product as three tf32 products, whether tf32 is allowed
 // or not (PyTorch, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32): on an H100,
-// GPT-2's attention takes 74.8 and 74.4 ms. Its backward then runs at 1.14 times the rate of its
-// forward.
+// GPT-2's attention takes 74.8 and 74.4 ms in the two cases. Its backward then runs at 1.14 times
+// the rate of its forward.
 KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const bool in_parts = device.compute_capability >= 80 &&
                         (kernel.math == MathMode::tf32 || kernel.math == MathMode::fp32);

@@ -5,7 +5,7 @@
 // a layer, so that an exchange can overlap with its kernels:
 //
 //   forward    round 0 | next keys ->   round 1 | next keys ->   ...   last round
-//   backward   last round first; gradients of keys travel with the keys, then home
+//   backward   last round first; gradients of keys travel with the keys, then to the keys' rank
 //
 // With `all-to-all`, an exchange turns a part of the tokens with all heads into all tokens with a
 // part of the heads, and another one back (DeepSpeed-Ulysses).
