@@ -1,5 +1,5 @@
 // Parses the command line of a program with CLI11, so that help and mistakes end every program of
-// the project in the same way. main() of a program declares its options on a CLI::App and calls
+// the project in the same manner. main() of a program declares its options on a CLI::App and calls
 // this function first.
 #pragma once
 
@@ -18,7 +18,7 @@ inline std::optional<int> parse_command_line(CLI::App& app, int argc, char** arg
   try {
     app.parse(argc, argv);
     return std::nullopt;
-  } catch (const CLI::ParseError& error) {  // CLI11 reports help and version this way, too
+  } catch (const CLI::ParseError& error) {  // CLI11 also reports help and version by an exception
     std::ostringstream out;
     const bool mistake = app.exit(error, out) != 0;
     print(out.str());

@@ -1,6 +1,6 @@
-// Finds the folders of shipped files and looks names up in them. The data folder is the environment
-// variable LOCKSTEP_DATA, the installed share/lockstep, or the source tree, in this order; an
-// unknown name is reported with the nearest known names (core/errors.hpp).
+// Finds the folders of shipped files and looks up names in them. The data folder is that of the
+// environment variable LOCKSTEP_DATA if it is set, else the installed share/lockstep, else the
+// source tree. An unknown name is reported with the nearest known names (core/errors.hpp).
 #include "core/data.hpp"
 
 #include <fmt/format.h>
@@ -56,8 +56,7 @@ std::vector<std::string> stems_in(const std::string& folder, const std::string& 
 
 std::string locate_file(const std::string& name_or_path, const std::string& folder,
                         const char* kind_name) {
-  // A path is returned without a look at the file system: the reader reports a file that is
-  // missing.
+  // A path is returned even if no such file exists, because the reader of the file reports that.
   if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml"))
     return name_or_path;
   const std::vector<std::string> known = stems_in(data_folder(folder), ".yaml");
@@ -75,7 +74,7 @@ std::string seen_from(const std::string& file, const std::string& name_or_path) 
   const bool is_path =
       name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".yaml");
   const auto beside = std::filesystem::path(file).parent_path() / name_or_path;
-  std::error_code none;  // a name too long for the system does not exist
+  std::error_code none;  // not reported: a name that is too long does not exist
   return is_path && std::filesystem::exists(beside, none) ? beside.string() : name_or_path;
 }
 

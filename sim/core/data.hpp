@@ -13,14 +13,13 @@ namespace lockstep {
 
 // Full path of the folder for one kind of file: "models", "platforms", "platforms/devices", ... The
 // folder may not exist.
-std::string data_folder(
-    const std::string& kind);  // "models", "platforms", "platforms/devices", ...
+std::string data_folder(const std::string& kind);
 
 // Full paths of the regular files in `folder` ending in `extension` (".yaml"), sorted; empty if the
 // folder does not exist.
 std::vector<std::string> files_in(const std::string& folder, const std::string& extension);
 
-// Names of these files without folder and extension, sorted.
+// Names of the files that files_in() would return, without folder and extension, sorted.
 std::vector<std::string> stems_in(const std::string& folder, const std::string& extension);
 
 // The path of the file that a user names. A value with a slash or with the ending .yaml is a path
@@ -30,8 +29,9 @@ std::vector<std::string> stems_in(const std::string& folder, const std::string& 
 std::string locate_file(const std::string& name_or_path, const std::string& folder,
                         const char* kind_name);
 
-// A path that is written in `file`: `name_or_path` relative to that file's folder if such a file
-// exists, else unchanged. A name without slash and extension is returned unchanged.
+// Resolves a path that is written in `file`: the result is `name_or_path` relative to that file's
+// folder if such a file exists, else `name_or_path` unchanged. A name without slash and extension
+// is always returned unchanged.
 std::string seen_from(const std::string& file, const std::string& name_or_path);
 
 // File name without folder and last extension: "a100" for "some/folder/a100.yaml".

@@ -1,6 +1,6 @@
-// Everything that a describe() declaration (core/fields.hpp) provides: reading YAML with located
-// errors, the expanded YAML export, the JSON schema and the docs table. Declare the fields beside
-// the type or in a header of their own, and include this file in the .cpp that reads:
+// Entry header for describe() declarations (core/fields.hpp): reading YAML with located errors, the
+// expanded YAML export, the JSON schema and the docs table. Declare the fields beside the type or
+// in a header of their own, and include this file in the .cpp that reads:
 //
 //   struct Link {
 //     double bandwidth = 0, latency = 1e-6;
@@ -36,8 +36,8 @@
 
 namespace lockstep {
 
-// Reads one value. Errors are added to `diagnostics`. A field with an error holds its default or
-// the refused value.
+// Reads one value and adds errors to `diagnostics`. A field with an error has its default or the
+// refused value.
 // REQUIRES: the value is not used if there are errors.
 template <class T>
 T read(const Node& node, Diagnostics& diagnostics) {
@@ -46,8 +46,8 @@ T read(const Node& node, Diagnostics& diagnostics) {
   return value;
 }
 
-// Read a value from a node, a text or a file. Throw ConfigError with all errors of the text at
-// once. `file_name` is the name that messages use.
+// These functions read a value from a node, a text or a file. They throw ConfigError with all
+// errors of the text at once. `file_name` is the name that messages use.
 template <class T>
 T read_node(const Node& node) {
   Diagnostics diagnostics;

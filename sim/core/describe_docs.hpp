@@ -1,5 +1,5 @@
 // Part of core/describe.hpp: the rows of a described type's Markdown table. Include
-// core/describe.hpp instead; its markdown_fields() is the entry.
+// core/describe.hpp, which offers them as markdown_fields(), instead of this file.
 //
 // A row's first cell is the dotted path of a field: `link.latency`, `links[].latency` in a list,
 // `links.*.latency` in a map, `fsdp.wrap` in an alternative of a variant.
@@ -10,7 +10,7 @@
 namespace lockstep::fields {
 
 // Visitor that writes one row per field, in the order of the declaration. The rows of a field's
-// inner fields follow its own row. `prefix` is the path of the enclosing struct, with its dot.
+// inner fields follow the field's row. `prefix` is the path of the enclosing struct, with its dot.
 class DocsWriter : public FieldVisitor<DocsWriter> {
  public:
   explicit DocsWriter(std::string prefix = "") : prefix_(std::move(prefix)) {}
@@ -66,7 +66,7 @@ class DocsWriter : public FieldVisitor<DocsWriter> {
     }
   }
 
-  // The rows of the fields inside of a T at `path`; scalars have none. The defaults are read off a
+  // The rows of the fields inside of a T at `path`; scalars have none. The defaults come from a
   // default-constructed T.
   template <class T>
   void nested(const std::string& path) {

@@ -1,5 +1,5 @@
 // Part of core/describe.hpp: writes a described value as YAML that reads back to an equal value.
-// Include core/describe.hpp instead; its emit_yaml() is the entry.
+// Include core/describe.hpp, which offers it as emit_yaml(), instead of this file.
 #pragma once
 
 #include "core/describe_kinds.hpp"
@@ -7,8 +7,9 @@
 
 namespace lockstep::fields {
 
-// A text as a YAML scalar: plain where that reads back as the same text, double-quoted otherwise.
-std::string yaml_text(const std::string& text);  // quoted where YAML needs it
+// A text as a YAML scalar: plain if the plain text reads back as the same text, double-quoted
+// otherwise.
+std::string yaml_text(const std::string& text);
 inline std::string indent(int depth) {
   return std::string(static_cast<std::size_t>(2 * depth), ' ');
 }
@@ -42,7 +43,8 @@ class Emitter : public FieldVisitor<Emitter> {
   const std::string& text() const { return text_; }
 
  private:
-  // Adds `name: value`. A value that begins with a line end is a block and stands below the name.
+  // Adds `name: value`. A value that begins with a line end is a block and is written below the
+  // name.
   void line(const std::string& name, const std::string& value) {
     const bool block = !value.empty() && value.front() == '\n';
     text_ += indent(depth_) + name + ":" + (block ? value : " " + value + "\n");
@@ -51,8 +53,9 @@ class Emitter : public FieldVisitor<Emitter> {
   std::string text_;
 };
 
-// A scalar or a list of scalars as "text"; any other value as "\n" followed by lines indented for
-// `depth`, each with its line end. Empty lists, maps and structs are "[]" and "{}".
+// The text of a value. A scalar or a list of scalars is one line without a line end. Any other
+// value begins with a line end, followed by lines indented for `depth`, each with its line end.
+// Empty lists, maps and structs are "[]" and "{}".
 template <class T>
 std::string emit_value(T& value, const FieldSpec& spec, int depth) {
   if constexpr (std::is_same_v<T, bool>) {

@@ -47,7 +47,7 @@ struct Kind<std::variant<T...>> : Kind<void> {
 template <class T>
 constexpr bool is_integer = std::is_same_v<T, int> || std::is_same_v<T, std::int64_t>;
 
-// A type with one value, written on one line; lists of scalars are written on one line, too.
+// A type with one value. Scalars and lists of scalars are written on one line.
 template <class T>
 constexpr bool is_scalar =
     std::is_arithmetic_v<T> || std::is_same_v<T, std::string> || std::is_enum_v<T>;
@@ -95,8 +95,8 @@ inline std::string bounds_text(const FieldSpec& spec) {
   return "";
 }
 
-// Visitor that keeps the declaration of a struct's first field. Needed for structs that may be
-// written as the value of their first field alone (FieldSpec::single).
+// Visitor that stores the declaration of a struct's first field. It serves structs that may be
+// written as the value of their first field (FieldSpec::single).
 class FirstField : public FieldVisitor<FirstField> {
  public:
   template <class T>

@@ -1,5 +1,6 @@
 // Part of core/describe.hpp: reads a YAML tree into a described value and reports all errors.
-// Include core/describe.hpp instead; its read_file(), read_text() and read() are the entries.
+// Include core/describe.hpp, which offers it as read_file(), read_text() and read(), instead of
+// this file.
 //
 // All functions add errors to `diagnostics` and continue, so that a user sees every error of a file
 // at once.
@@ -69,7 +70,7 @@ class Reader : public FieldVisitor<Reader> {
     if (!chosen) needs_one_of_ = fmt::format("needs one of: {}", fmt::join(names, ", "));
   }
 
-  // Keep the places of values for messages of later checks (core/fields.hpp).
+  // These functions store the places of values for messages of later checks (core/fields.hpp).
   void location(Location& where) { where = node_.where(); }
   void location(const char* name, Location& where) {
     const auto child = node_.find(name);
@@ -81,11 +82,10 @@ class Reader : public FieldVisitor<Reader> {
     for (const auto& [key, value] : child->entries()) where[key] = value.where();
   }
 
-  // Calls f(report) for a rule between fields. Such checks are skipped after an error in a field,
-  // because their messages would follow from that error.
+  // Calls f(report) to check a rule between fields. Such checks are skipped after an error in a
+  // field, because their messages would follow from that error.
   template <class F>
   void check(F&& f) {
-    // Checks between fields are skipped after an error in a field: their messages would be noise.
     if (node_.kind() != Node::Kind::map || diagnostics_.list().size() > errors_before_) return;
     // The message points at the named field if the file has it, else at the map, under the field's
     // path.
@@ -117,7 +117,8 @@ class Reader : public FieldVisitor<Reader> {
       diagnostic.where = node_.key_location(key);
       diagnostics_.add(std::move(diagnostic));
     }
-    // A misspelled alternative is one mistake: an unknown key, not also a missing alternative.
+    // A misspelled alternative is reported once, as an unknown key, and not also as a missing
+    // alternative.
     if (!needs_one_of_.empty() && diagnostics_.list().size() == errors) {
       diagnostics_.add(node_.error(needs_one_of_));
     }
@@ -127,7 +128,8 @@ class Reader : public FieldVisitor<Reader> {
   template <class Variant>
   void read_alternative(const Node& child, std::size_t index, Variant& value) {
     with_alternative<Variant>(index, [&](auto alternative) {
-      // `name` alone means `name: {}`: required fields of the alternative are reported as missing.
+      // `name` without a value means `name: {}`, so required fields of the alternative are reported
+      // as missing.
       const bool bare = child.kind() == Node::Kind::null;
       read_value(bare ? child.empty_map() : child, alternative, {}, diagnostics_);
       value = std::move(alternative);
@@ -163,8 +165,8 @@ void check_range(const Node& node, T value, const FieldSpec& spec, Diagnostics& 
                              "allowed: " + bounds_text(spec)));
 }
 
-// Reads a quantity in the field's unit; `value` gets it in the base unit. Integers must be whole
-// and at most 2^53, above which doubles do not hold every integer.
+// Reads a quantity in the field's unit and stores it in the base unit. Integers must be whole and
+// at most 2^53, because doubles do not represent every integer above.
 template <class T>
 void read_number(const Node& node, T& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   double number = 0;
@@ -189,7 +191,7 @@ void read_number(const Node& node, T& value, const FieldSpec& spec, Diagnostics&
   value = static_cast<T>(number);
 }
 
-// Returns whether `node` is a scalar; reports that `expected` is needed if it is not.
+// Returns whether `node` is a scalar. If it is not, reports that `expected` is needed.
 inline bool expect_scalar(const Node& node, const std::string& expected, Diagnostics& diagnostics) {
   if (node.kind() == Node::Kind::scalar) return true;
   diagnostics.add(node.error(fmt::format("must be {}, not {}", expected, kind_text(node))));
@@ -242,7 +244,8 @@ T read_element(const Node& node, const FieldSpec& spec, Diagnostics& diagnostics
   return element;
 }
 
-// Reads a list. With FieldSpec::single, any other value is a list of that one element.
+// Reads a list. With FieldSpec::single, a value that is no list is read as a list of that one
+// element.
 template <class List>
 void read_list(const Node& node, List& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   std::vector<Node> elements = node.elements();
@@ -261,7 +264,7 @@ void read_list(const Node& node, List& value, const FieldSpec& spec, Diagnostics
   }
 }
 
-// Reads a map from texts to values of one type. Bounds of the declaration are each value's bounds.
+// Reads a map from texts to values of one type. The bounds of the declaration apply to each value.
 template <class Map>
 void read_map(const Node& node, Map& value, const FieldSpec& spec, Diagnostics& diagnostics) {
   if (node.kind() != Node::Kind::map) {

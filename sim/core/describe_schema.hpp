@@ -1,5 +1,5 @@
 // Part of core/describe.hpp: the JSON Schema (draft-07) of a described type. Include
-// core/describe.hpp instead; its json_schema() is the entry.
+// core/describe.hpp, which offers it as json_schema(), instead of this file.
 //
 // A schema holds types, units, bounds and required fields. Rules between fields are not part of a
 // schema, so a file that satisfies the schema may still be refused by the reader.
@@ -72,7 +72,7 @@ class SchemaWriter : public FieldVisitor<SchemaWriter> {
     words = names;
   }
 
-  // The struct's schema: an object without unknown keys, or a bare word where it has alternatives.
+  // The struct's schema: an object without unknown keys, or a bare word if it has alternatives.
   Json object() const {
     Json schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
     if (!required.empty()) schema["required"] = required;

@@ -1,6 +1,6 @@
 // Formats diagnostics and finds the suggestion "did you mean". The suggestion is the allowed word
-// with the smallest edit distance, if that distance is at most a third of the word's length, and at
-// most 3 (a distance of 1 is always near enough).
+// with the smallest edit distance, if that distance is 1, or at most 3 and at most a third of the
+// word's length.
 #include "core/errors.hpp"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::string joined(const std::vector<Diagnostic>& diagnostics) {
   return text;
 }
 
-// Number of edits between two words: insertions, deletions, substitutions and swaps of neighboring
+// Number of edits between two words: insertions, deletions, substitutions and swaps of neighbouring
 // letters cost 1 (optimal string alignment). `before` and `previous` are the two rows above `row`
 // of the dynamic program.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -44,8 +44,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-// Edit distance of a word from `name`, which differs from the word. A difference in upper and lower
-// case counts as one edit.
+// Edit distance of a word from `name`, which differs from the word, and therefore at least 1. Words
+// that differ only in upper and lower case have the distance 1.
 std::size_t distance_to(std::string_view word, const std::string& name) {
   return std::max<std::size_t>(1, edit_distance(lower_case(word), lower_case(name)));
 }
@@ -99,8 +99,8 @@ std::string in_quotes(std::string_view text) {
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed) {
   if (allowed.empty()) return "";
   constexpr std::size_t shown = 12;
-  // Words from a hostile file may be megabytes long, and the distance takes quadratic time. Allowed
-  // words are shorter than 64 bytes.
+  // Words from a hostile file may be megabytes long, and the distance takes quadratic time. 64
+  // bytes are enough, because allowed words are shorter.
   const std::string_view short_word = word.substr(0, 64);
   std::vector<std::pair<std::size_t, std::string>> ranked;
   for (const auto& name : allowed) {

@@ -1,5 +1,5 @@
 // Mistakes in a user's input and their places in a file. Every reader collects Diagnostics and
-// throws them all at once as one ConfigError. The command line prints each on a line of its own,
+// throws them together as one ConfigError. The command line prints each on a line of its own,
 // `file:line:col: field: message; hint`, and ends with exit code 2.
 #pragma once
 
@@ -39,19 +39,19 @@ class ConfigError : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
-// A ConfigError about a file (or, with an empty name, the command line) as a whole.
+// A ConfigError about a whole file or, if the name is empty, about the command line.
 ConfigError file_error(std::string file, std::string field, std::string message,
                        std::string hint = "");
 
 // The text with ASCII capitals in lower case; other bytes are unchanged.
 std::string lower_case(std::string_view text);
 
-// The text in single quotes for a message, cut to about 60 bytes, without control characters.
+// The text in single quotes for a message: cut to about 60 bytes, without control characters.
 std::string in_quotes(std::string_view text);
 
-// "allowed: a, b, c; did you mean 'b'?" for a word that is not in `allowed`. A suggestion is made
-// only if one is close by edit distance. Long lists are cut to the nearest dozen, sorted, and say
-// how many more there are.
+// "allowed: a, b, c; did you mean 'b'?" for a word that is not in `allowed`. The question is added
+// only if an allowed word is close by edit distance. A long list is cut to the dozen nearest words,
+// in alphabetical order, and their number is followed by that of the others.
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed);
 
 }  // namespace lockstep

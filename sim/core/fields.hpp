@@ -1,6 +1,7 @@
 // ONE declaration per field: a struct declares the name, meaning, default and bounds of its fields
 // once. Declare fields this way for every file format: reading (with located errors), the JSON
-// schema, the docs table and the expanded export all follow from it. A readable struct has default
+// schema, the docs table and the expanded export all follow from the declaration. A readable struct
+// has default member initialisers (these are the defaults) and
 // member initialisers (these are the defaults) and
 //
 //   template <class Visitor>
@@ -10,7 +11,7 @@
 //   }
 //
 // found by argument-dependent lookup. Supported types: bool, int, std::int64_t, double,
-// std::string, Node (kept as it stands, read by hand), enums with EnumNames<E>, structs with
+// std::string, Node (stored unread, for a reader of its own), enums with EnumNames<E>, structs with
 // describe(), and std::vector<T>, std::optional<T>, std::map<std::string, T> and std::variant<...>
 // with AlternativeNames<V> of these. A variant of structs is written `name` (all defaults) or
 // `name: {...}`: e.g. `ddp`, `fsdp: {...}`. core/describe.hpp has the readers and writers.
@@ -19,11 +20,12 @@
 //   v.alternative(name, variant, doc)  the variant's names are keys of THIS map, beside its other
 //                                  fields: `- fsdp: {...}` with `label: ...` below it; or the
 //                                  bare word `fsdp`
-//   v.location(Location&)          filled by the reader with the place of this map
-//   v.location("name", Location&)  ... of one field's value (of the map when the field is absent)
+//   v.location(Location&)          the reader stores the place of this map
+//   v.location("name", Location&)  ... the place of one field's value, or of the map if the
+//                                  field is absent
 //   v.location("name", std::map<std::string, Location>&)  ... of every entry of a field's map
-//   v.check(f)                     reader only, after the fields: f(report) with
-//                                  report(field_name, message, hint) for what must fit together
+//   v.check(f)                     checks rules between fields: after all fields, the reader calls
+//                                  f(report), and f calls report(field_name, message, hint)
 #pragma once
 
 #include <array>
@@ -38,30 +40,33 @@
 namespace lockstep {
 
 // The properties that a declaration gives to a field. FieldVisitor::field() sets `name` and `doc`;
-// a declaration gives the others as designated initializers.
+// a declaration gives the others as designated initialisers.
 struct FieldSpec {
   const char* name = "";
   const char* doc = "";  // one sentence: the field's meaning, in the docs, the schema and errors
   Dimension unit = Dimension::none;  // how the value is written (core/units.hpp)
-  double min = -std::numeric_limits<double>::infinity();  // of the number, inclusive, base unit
+  // of the number, inclusive, in the base unit
+  double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  // A file without the field is an error. Otherwise the member's initializer is the default.
+  // If true, a file without the field is an error. Otherwise the member's initialiser is the
+  // default.
   bool required = false;
   // For lists and maps: the number of elements allowed.
   std::size_t min_items = 0;
   std::size_t max_items = 100'000;
   bool or_empty = false;  // an empty list is allowed in spite of min_items
-  // A list of one element may be written as that element alone, a map as the value of its first
+  // A list of one element may be written as that element, and a map as the value of its first
   // field.
   bool single = false;
-  // A list of values in this field stands for as many alternatives (scenario/alternatives.hpp). The
-  // reader of core/describe_read.hpp accepts one value only.
+  // A list of values in this field means as many alternatives (scenario/alternatives.hpp). The
+  // reader of core/describe_read.hpp accepts only one value.
   bool several = false;
 };
 
-// Base of a visitor (curiously recurring template): turns each field() of a declaration into
-// visit(spec, value) of the visitor, and ignores places and checks. A visitor that needs them hides
-// the functions with its own. `Spec` may be another type with `name` and `doc`, as in results.
+// Base of a visitor (curiously recurring template). It turns each field() of a declaration into
+// visit(spec, value) of the visitor, and ignores locations and checks. A visitor that needs
+// locations or checks declares its own location() and check(), which hide the functions of the
+// base. `Spec` may be another type with `name` and `doc`, as for results.
 template <class Visitor, class Spec = FieldSpec>
 struct FieldVisitor {
   template <class T>
@@ -80,13 +85,13 @@ struct FieldVisitor {
   void check(Check&&) {}
 };
 
-// Names of an enum's values, in order. Specialize it for each enum that a file may hold:
+// Names of an enum's values, in order. Specialise it for each enum that a file may hold:
 //   template <> struct EnumNames<Precision> { static constexpr std::array names{"fp32", "tf32"}; };
 // REQUIRES: the enum's values are 0, 1, 2, ... in the same order.
 template <class Enum>
 struct EnumNames;
 
-// Names of a variant's alternatives, in order; specialize it as EnumNames.
+// Names of a variant's alternatives, in order; specialise it like EnumNames.
 template <class Variant>
 struct AlternativeNames;
 

@@ -1,5 +1,5 @@
 // Opens and reads input files, and refuses files that are too large, folders and devices. The size
-// is checked while a file is read, because pipes and /proc files do not tell their size beforehand.
+// is checked while a file is read, because the size of pipes and /proc files is not known before.
 #include "core/file_text.hpp"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::string text_of(std::istream& file, const std::string& path, std::size_t mos
   return text;
 }
 
-// Texts by path that keep_text() has put in the place of files.
+// Texts that keep_text() has put in the place of files, by path.
 std::map<std::string, std::string>& kept_texts() {
   static std::map<std::string, std::string> texts;
   return texts;

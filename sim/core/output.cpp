@@ -1,6 +1,6 @@
-// Writes answers and files whole or not at all, and turns exceptions into exit codes. A file is
-// replaced by rename(2) of a draft in the same folder, which is atomic on POSIX systems: another
-// program sees the old file or the new file, never a part.
+// Writes answers and files either completely or not at all, and turns exceptions into exit codes. A
+// file is replaced by rename(2) of a draft in the same folder, which is atomic on POSIX systems:
+// another program sees either the old or the new file, never a part.
 #include "core/output.hpp"
 
 #include <fcntl.h>
@@ -34,8 +34,8 @@ namespace {
   throw OutputError(fmt::format("cannot write {}: {}", path, std::strerror(cause)));
 }
 
-// Does stdout or stderr of this program lead to `file`, as in `lockstep run --csv out.csv >
-// out.csv`?
+// Whether stdout or stderr of this program leads to `file`, as in `lockstep run --csv out.csv >
+// out.csv`.
 bool is_an_output(const struct stat& file) {
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
     struct stat own {};
@@ -45,15 +45,15 @@ bool is_an_output(const struct stat& file) {
   return false;
 }
 
-// Whether another file may take its place without a loss for any of its users: a regular file of
-// this user, with one name, that the program's output does not lead to.
+// Whether a new file may take the place of `file` without harm to any of its users. It must be a
+// regular file of this user with one name, and the program's output must not lead to it.
 bool can_be_replaced(const struct stat& file) {
   return S_ISREG(file.st_mode) && file.st_nlink == 1 && file.st_uid == ::geteuid() &&
          !is_an_output(file);
 }
 
-// Creates an empty file beside `path`, with owner and permissions of `before` if there is a file
-// already. Returns its path, or "" if no such file can be made.
+// Creates an empty file beside `path`. If `before` is given, the draft gets its owner and
+// permissions. Returns the draft's path, or "" if no such file can be made.
 std::string make_draft(const std::string& path, const struct stat* before) {
   const std::filesystem::path beside = std::filesystem::path(path).parent_path();
   const mode_t mode = before != nullptr ? before->st_mode & 07777 : 0666;
@@ -76,8 +76,8 @@ std::string make_draft(const std::string& path, const struct stat* before) {
 
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& draft)>& fill) {
-  // The file itself is replaced, not a symbolic link to it. A link to a file that does not exist is
-  // written through.
+  // If `path` is a symbolic link, the file to which it leads is replaced, not the link. A link to a
+  // file that does not exist is written in place.
   std::error_code error;
   const bool is_link = std::filesystem::is_symlink(path, error);
   const std::string file = is_link ? std::filesystem::canonical(path, error).string() : path;
@@ -86,12 +86,12 @@ void write_whole(const std::string& path,
   if (exists && ::access(file.c_str(), W_OK) != 0) cannot_write(path, errno);
   if (exists ? !can_be_replaced(before) : is_link) return fill(path);
   const std::string draft = make_draft(file, exists ? &before : nullptr);
-  // If there is no space for a draft, there is none for the file.
+  // If there is no space for a draft, there is also none for the file.
   if (draft.empty() && (errno == ENOSPC || errno == EDQUOT)) cannot_write(path, errno);
   if (draft.empty()) return fill(path);
   try {
     fill(draft);
-    // EBUSY: the file is a mount point of its own, as single files in containers are.
+    // EBUSY: the file is a mount point of its own, as single files in containers may be.
     if (std::rename(draft.c_str(), file.c_str()) == 0) return;
     if (errno != EBUSY) cannot_write(path, errno);
     fill(path);
@@ -107,7 +107,7 @@ void write_text(const std::string& path, const std::string& text) {
     std::FILE* file = std::fopen(draft.c_str(), "wbe");
     if (file == nullptr) cannot_write(path, errno);
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-    // fclose() may change errno, and a full disk may be noticed by fclose() only.
+    // A full disk may be noticed only by fclose(), and fclose() may change errno.
     const int cause = errno;
     if (std::fclose(file) != 0 && written) cannot_write(path, errno);
     if (!written) cannot_write(path, cause);
@@ -129,12 +129,12 @@ int exit_code_of(const char* name, const std::function<int()>& work) {
   }
 }
 
-// If a standard descriptor were closed, the next opened pipe or file would take its number, and
-// output would land there.
+// If a standard descriptor were closed, the next pipe or file that is opened would get its number,
+// and output would be written there.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
-    // The wrong way round on purpose: writing to a stdout that was closed must fail.
+    // Deliberately opened for the wrong direction: writing to a stdout that was closed must fail.
     (void)::open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
   }
 }

@@ -1,8 +1,8 @@
 // Encodes and decodes varints, fixed-width and length-delimited fields of the Protocol Buffers wire
-// format. A field begins with a key, `number << 3 | type`, as a varint: seven bits a byte, lowest
-// first, the top bit set in all bytes but the last.
+// format. A field begins with a key, `number << 3 | type`, which is a varint. A varint has seven
+// bits in each byte, the lowest bits first; the top bit is set in all bytes but the last.
 //   type 0: varint    1: 8 bytes    2: varint length, then bytes    5: 4 bytes
-// All other types are refused; groups (3 and 4) are deprecated.
+// Other types are refused; groups (3 and 4) are deprecated.
 #include "core/protobuf_wire.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ void WireMessage::fail(const char* fault) const {
                    "was the file written to the end?");
 }
 
-// Takes a varint off the front of the rest.
+// Removes a varint from the front of the remaining bytes.
 std::uint64_t WireMessage::varint() {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {

@@ -1,6 +1,6 @@
 // Reader and writer of Protocol Buffers on wire level (protobuf.dev, "Encoding"): pairs of a
-// field's number and a value. Used for Chakra traces: the few fields that they need are known by
-// number, so neither the protobuf library nor generated code is needed.
+// field's number and a value. Chakra traces use them. Lockstep knows the few fields that it needs
+// by their numbers, so neither the protobuf library nor generated code is needed.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace lockstep {
 // One field of a message. `bytes` points into the text that the message was made from.
 struct WireField {
   std::uint32_t number = 0;
-  // A varint is its value, a field of 4 or 8 bytes its bits, a length-delimited field 0.
+  // The value of a varint, the bits of a field of 4 or 8 bytes, or 0 for a length-delimited field.
   std::uint64_t value = 0;
   std::string_view bytes;  // texts, messages and packed lists; empty otherwise
   bool is_bytes = false;
 
-  double from_double() const;  // the bits of a double
+  double from_double() const;  // the double whose bits are `value`
   std::string text() const { return std::string(bytes); }
 };
 
@@ -26,17 +26,17 @@ struct WireField {
 // REQUIRES: the file name and the bytes outlive the message.
 class WireMessage {
  public:
-  // `file` is for errors; `whole` holds all bytes of the file, and `bytes` is the part of `whole`
-  // that holds this message.
+  // `file` is the name for errors. `whole` contains all bytes of the file, and `bytes` is the part
+  // of `whole` that contains this message.
   WireMessage(const std::string& file, std::string_view whole, std::string_view bytes);
 
-  // Reads the next field; false at the end. Throws ConfigError with the byte at which the message
-  // breaks off or a field is invalid.
+  // Reads the next field; returns false at the end of the message. Throws ConfigError, with the
+  // position of the byte, if the message breaks off or a field is invalid.
   bool next(WireField& field);
   // The message that is the value of a length-delimited field.
   WireMessage inside(const WireField& field) const { return {file_, whole_, field.bytes}; }
-  // Appends the values of a repeated number: several if the field is a packed list, else one.
-  // Throws ConfigError if a packed list breaks off.
+  // Appends the values of a repeated numeric field: several if the field is a packed list, else
+  // one. Throws ConfigError if a packed list breaks off.
   void append(const WireField& field, std::vector<std::uint64_t>& numbers) const;
 
  private:
@@ -49,20 +49,20 @@ class WireMessage {
   std::string_view whole_, rest_;
 };
 
-// Takes the next of several length-prefixed messages off `rest` and returns its bytes. Throws
-// ConfigError if the message is longer than the rest.
+// Removes the next of several length-prefixed messages from the front of `rest` and returns its
+// bytes. Throws ConfigError if the message is longer than the rest.
 // REQUIRES: `rest` lies in `whole`.
 std::string_view take_delimited(const std::string& file, std::string_view whole,
                                 std::string_view& rest);
 
-// A message being written, field by field. Fields are stored in the order of the calls.
+// Writes one message, field by field. Fields are stored in the order of the calls.
 class WireWriter {
  public:
   void integer(std::uint32_t number, std::uint64_t value);
   void real(std::uint32_t number, double value);  // a double
   void text(std::uint32_t number, std::string_view bytes);
   void message(std::uint32_t number, const WireWriter& inner) { text(number, inner.bytes()); }
-  // Writes `inner` with its length in front, as take_delimited() reads it.
+  // Writes the length of `inner`, and then `inner`, which take_delimited() reads.
   void delimited(const WireWriter& inner);
   const std::string& bytes() const { return bytes_; }
 

@@ -1,5 +1,5 @@
-// Philox4x32-10 and the distributions drawn from its words by inversion: one uniform number makes
-// one draw, so that no draw depends on how often another distribution was asked.
+// Philox4x32-10, and distributions that are drawn from its words by inversion. Each draw uses one
+// uniform number of its own, so it does not depend on earlier draws from other distributions.
 #include "core/random.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Value of a polynomial by Horner's rule; coefficients of the highest power first.
+// Value of a polynomial by Horner's rule. The coefficient of the highest power comes first.
 template <std::size_t N>
 double polynomial(const std::array<double, N>& coefficients, double x) {
   double value = 0;
@@ -19,9 +19,9 @@ double polynomial(const std::array<double, N>& coefficients, double x) {
   return value;
 }
 
-// Coefficients of Wichura (1988), algorithm AS 241, PPND16: the quantile of the normal distribution
-// as a quotient of two polynomials ("top" and "bottom"), one pair around the median, one in the
-// tails and one in the far tails.
+// Coefficients of Wichura (1988), algorithm AS 241, PPND16. The quantile of the normal distribution
+// is a quotient of two polynomials ("top" and "bottom"): one pair for the centre, one for the tails
+// and one for the far tails.
 constexpr std::array centre_top{2.5090809287301226727e+3, 3.3430575583588128105e+4,
                                 6.7265770927008700853e+4, 4.5921953931549871457e+4,
                                 1.3731693765509461125e+4, 1.9715909503065514427e+3,
@@ -55,8 +55,8 @@ double centre_quantile(double q) {
   return q * polynomial(centre_top, r) / polynomial(centre_bottom, r);
 }
 
-// Quantiles of several numbers at once; right only for numbers around the median. The loop has no
-// branch, so that a compiler vectorizes it.
+// Quantiles of several numbers at once; the results are right only for numbers in the centre. The
+// loop has no branch, so a compiler can vectorise it.
 LOCKSTEP_WIDE_VECTORS
 void centre_quantiles(std::span<const double> p, std::span<double> values) {
   for (std::size_t i = 0; i < p.size(); ++i) values[i] = centre_quantile(p[i] - 0.5);
@@ -88,12 +88,13 @@ double normal_quantile(double p) {
 }
 
 double uniform_draw(const DrawKey& key) {
-  // The fourth counter word keeps these draws apart from other uses of the same seed.
+  // The constant in the fourth counter word makes these draws differ from other uses of the same
+  // seed.
   const PhiloxWords words = philox4x32_10(
       {key.event, key.step, key.rank, 0x4C6F636BU},
       {static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32)});
   const std::uint64_t bits = (static_cast<std::uint64_t>(words[0]) << 32 | words[1]) >> 12;
-  return (static_cast<double>(bits) + 0.5) * 0x1p-52;  // 52 bits, centered: never 0 or 1
+  return (static_cast<double>(bits) + 0.5) * 0x1p-52;  // 52 bits and one half: never 0 or 1
 }
 
 double normal_draw(const DrawKey& key) {
@@ -107,8 +108,7 @@ double lognormal_draw(const DrawKey& key, double sigma) {
 }
 
 void lognormal_draws(const DrawKey& first, double sigma, std::span<double> values) {
-  // Compute a chunk as if all numbers lay around the median, which 85 % do. Replace the others
-  // after that.
+  // Compute a chunk as if all numbers were in the centre, where 85 % are. Then replace the others.
   constexpr std::size_t together = 64;
   std::array<double, together> uniform;
   DrawKey key = first;

@@ -1,5 +1,5 @@
 // Order statistics, means and their intervals. Means of pairs are enumerated, which takes n^2 / 2
-// numbers: enough for samples of at most some thousand values.
+// numbers; samples should therefore have at most some thousand values.
 #include "core/statistics.hpp"
 
 #include <algorithm>
@@ -43,7 +43,8 @@ std::vector<double> pair_means(const std::vector<double>& values) {
 }
 
 // Number of values W = 0, 1, ... with P(signed-rank sum <= W) <= 2.5 %, for a sample of n values.
-// Each rank 1 to n enters the sum with probability 1/2; the distribution is built up rank by rank.
+// Each rank 1 to n is part of the sum with probability 1/2; the distribution is built up rank by
+// rank.
 std::size_t unlikely_rank_sums(std::size_t n) {
   std::vector<double> share(n * (n + 1) / 2 + 1, 0);  // probability of each sum
   share[0] = 1;
@@ -80,12 +81,12 @@ double standard_deviation(const std::vector<double>& values) {
 
 std::size_t warm_up(const std::vector<double>& series) {
   constexpr std::size_t five = 5;
-  // MSER: for each possible cut, the squared standard error of the mean of values[cut..], which is
-  // sum((x - mean)^2) / count^2. Sums are extended from the end to the beginning, so that all cuts
-  // take linear time.
+  // MSER: for each possible cut, compute the squared standard error of the mean of values[cut..],
+  // which is sum((x - mean)^2) / count^2. The loop extends the sums from the end to the beginning,
+  // so that all cuts together take linear time.
   std::size_t cut = 0;
   double least = std::numeric_limits<double>::infinity(), sum = 0, squares = 0;
-  const double centre = mean(series);  // keeps the squares small
+  const double centre = mean(series);  // subtracted, so that the squares stay small
   for (std::size_t begin = series.size(); begin-- > 0;) {
     const double value = series[begin] - centre;
     sum += value;
@@ -93,14 +94,14 @@ std::size_t warm_up(const std::vector<double>& series) {
     if (begin > series.size() / 2 || begin % five != 0) continue;
     const double count = static_cast<double>(series.size() - begin);
     const double error = std::max(0.0, squares - sum * sum / count) / (count * count);  // squared
-    // Among equal errors, the shortest warm-up.
+    // Among cuts with equal errors, take the shortest warm-up.
     if (error <= least) {
       least = error;
       cut = begin;
     }
   }
-  // A warm-up must also differ from the rest: the means differ by more than five standard errors of
-  // a mean of as many values as the warm-up has.
+  // The warm-up must also differ from the rest: their means must differ by more than five standard
+  // errors of a mean of as many values as the warm-up has.
   const auto end = series.begin() + static_cast<std::ptrdiff_t>(cut);
   const std::vector<double> first(series.begin(), end), rest(end, series.end());
   if (first.empty()) return 0;

@@ -1,5 +1,6 @@
 // FNV-1a: a hash of a text that is the same on every machine and in every version. Use it for
-// digests that are printed or stored, and for choices by hash. FNV-1a does not resist attacks.
+// digests that are printed or stored, and for choices that depend on a text. FNV-1a does not resist
+// attacks.
 #pragma once
 
 #include <cstdint>

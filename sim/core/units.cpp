@@ -104,13 +104,13 @@ std::string unit_list(const DimensionInfo& dimension) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// A value in the base unit. Where the factor (1e-6) has no exact double, divides by its round
-// reciprocal: 3.4 us is 3.4 / 1000000, the double nearest to 0.0000034.
+// A value in the base unit. If the factor (1e-6) has no exact double, the value is divided by the
+// reciprocal, which is a whole number: 3.4 us is 3.4 / 1000000, the double nearest to 0.0000034.
 double in_base_unit(double value, const Unit& unit) {
   return unit.factor < 1 ? value / std::round(1 / unit.factor) : value * unit.factor;
 }
 
-// The text without blanks and tabs at both ends.
+// The text without blanks and tabs at its beginning and end.
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -152,7 +152,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
   std::string message = fmt::format("unknown unit {} in {}", in_quotes(unit), in_quotes(whole));
   const std::string units = unit_list(unit_info);
   message += units.empty() ? "; a plain number is expected" : "; allowed units: " + units;
-  // Units are case sensitive (MB, Mbit); a unit in wrong case gets a suggestion.
+  // Units are case sensitive (MB, Mbit). If only the case is wrong, suggest the right unit.
   for (const auto& candidate : unit_info.units) {
     if (lower_case(candidate.name) == lower_case(unit)) {
       message += fmt::format("; did you mean '{}'?", candidate.name);
@@ -163,7 +163,7 @@ double parse_quantity(std::string_view text, Dimension dimension) {
 }
 
 std::string quantity_text(double value, Dimension dimension) {
-  // Try all units, and keep the shortest text that reads back to the same double.
+  // Try all units, and take the shortest text that reads back to the same double.
   std::string best;
   for (const auto& unit : info(dimension).units) {
     if (!unit.in_help) continue;
@@ -174,7 +174,7 @@ std::string quantity_text(double value, Dimension dimension) {
     if (*unit.name == '%') {
       text += "%";
     } else if (*unit.name != '\0') {
-      // Counts read "125M", everything else "80 GiB".
+      // Counts are written as "125M", all other quantities as "80 GiB".
       text += (dimension == Dimension::count ? "" : " ") + std::string(unit.name);
     }
     // `text` represents `scaled` exactly, so reading the text gives in_base_unit(scaled, unit).
@@ -185,8 +185,8 @@ std::string quantity_text(double value, Dimension dimension) {
 }
 
 std::string human(double value, Dimension dimension, int digits) {
-  // Values from `from` on are printed in `unit`, which has the size `factor`. 90 s and 100 min are
-  // printed as 90 s and 6000 s: there is no step for minutes.
+  // Values from `from` on are printed in `unit`, which has the size `factor`. There is no step for
+  // minutes, so 90 s and 100 min are printed as 90 s and 6000 s.
   struct Step {
     double from;
     const char* unit;

@@ -15,7 +15,7 @@ enum class Dimension {
   count,    // a plain number, with optional decimal suffix k, M, G/B, T ("125M parameters")
   bytes,    // B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024)
   seconds,  // ns, us, ms, s, min, h, d
-  bytes_per_second,  // GB/s, GiB/s, ...; and bit rates: Mbit/s, Gbit/s, Tbit/s
+  bytes_per_second,  // GB/s, GiB/s, ...; also bit rates: Mbit/s, Gbit/s, Tbit/s
   flops_per_second,  // GFLOP/s, TFLOP/s, PFLOP/s
   hertz,             // Hz, kHz, MHz, GHz
   fraction,          // "2%" or a plain 0.02
@@ -30,23 +30,23 @@ class UnitError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The value of `text` in the dimension's base unit. A bare number is an error if a unit is needed
-// (bytes, seconds, rates, hertz, money, watts); NaN and infinity are always errors. A space before
-// the unit is optional. Units are case sensitive; the error suggests the right case. Throws
-// UnitError.
+// The value of `text` in the dimension's base unit. If a unit is needed (bytes, seconds, rates,
+// hertz, money, watts), a number without a unit is an error; NaN and infinity are always errors. A
+// space before the unit is optional. Units are case sensitive. Throws UnitError, whose message
+// suggests the right case if only the case is wrong.
 double parse_quantity(std::string_view text, Dimension dimension);
 
 // The shortest text that parse_quantity() reads back to exactly the same double: "25 MiB".
 std::string quantity_text(double value, Dimension dimension);
 
-// A text for people: about `digits` significant digits and a fitting prefix, "1.23 ms", "4.50
-// GB/s". Not meant to be read back.
+// A text for people, with about `digits` significant digits and a fitting prefix: "1.23 ms", "4.50
+// GB/s". It is not meant to be read back.
 std::string human(double value, Dimension dimension, int digits = 3);
 
-// "bytes, for example 80 GiB", for messages, docs and schema; with the list of units if
-// `with_units`.
+// A description for messages, docs and schema, "bytes, for example 80 GiB"; with the list of units
+// if `with_units`.
 std::string dimension_help(Dimension dimension, bool with_units = false);
-// Regular expression of accepted texts, for the JSON Schema; `negative` allows a minus sign.
+// Regular expression of accepted texts, for the JSON Schema. `negative` allows a minus sign.
 std::string dimension_pattern(Dimension dimension, bool negative = true);
 
 }  // namespace lockstep

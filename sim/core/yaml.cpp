@@ -1,6 +1,6 @@
-// Builds Node trees from yaml-cpp's parser events, and checks the guards of yaml.hpp. The event
-// interface is used, not YAML::Load(), because events have the places of keys and values, and
-// because a guard can stop in the middle of a hostile file.
+// Builds Node trees from yaml-cpp's parser events, and checks the guards of yaml.hpp. The events
+// are used instead of YAML::Load(), because they contain the places of keys and values, and because
+// a guard can stop in the middle of a hostile file.
 #include "core/yaml.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ struct Node::Impl {
     std::string key;
     int line = 0, column = 0;
     std::shared_ptr<const Impl> value;
-    // File of the key; null = the map's file. Differs after Node::with().
+    // File of the key; null = the map's file. The two differ only after Node::with().
     std::shared_ptr<const std::string> file{};
   };
   std::vector<Entry> entries;
@@ -42,22 +42,23 @@ namespace {
 
 constexpr std::size_t max_nodes = 100'000;
 constexpr int max_depth = 64;
-// yaml-cpp's parser recurses; a text that could make it recurse deeper than this is refused unread.
+// yaml-cpp's parser recurses. A text that could make it recurse deeper than this is not parsed at
+// all.
 constexpr int max_raw_depth = 400;
 
-// Throws ConfigError for a place of the file.
+// Throws ConfigError about a place in the file.
 [[noreturn]] void fail(const std::string& file, int line, int column, std::string message,
                        std::string hint = "") {
   throw ConfigError(Diagnostic{{file, line, column}, "", std::move(message), std::move(hint)});
 }
 
-// Whether a byte is a control character; tabs and line ends are none.
+// Whether a byte is a control character other than tab and line end.
 bool is_control(char c) {
   return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;
 }
 
-// Bytes of the UTF-8 character at the front of `text`; 0 if there is none. Rejects bytes that no
-// encoder writes: overlong forms, surrogates, values above U+10FFFF.
+// Bytes of the UTF-8 character at the front of `text`; 0 if no valid character is there. Overlong
+// encodings, surrogates and values above U+10FFFF are not valid.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;
@@ -72,7 +73,8 @@ std::size_t utf8_length(std::string_view text) {
   return wrong_second ? 0 : length;
 }
 
-// Throws ConfigError at the first byte that is neither UTF-8 nor allowed in a text.
+// Throws ConfigError at the first byte that is no part of a UTF-8 character or is not allowed in a
+// text.
 void refuse_binary(std::string_view text, const std::string& file) {
   int line = 1;
   std::size_t line_start = 0;
@@ -92,16 +94,16 @@ void refuse_binary(std::string_view text, const std::string& file) {
   }
 }
 
-// Throws ConfigError if the text is likely to be nested too deeply for the parser. Works without
-// parsing: counts the indentation with leading dashes, and the open brackets, in quotes or not.
-// Blanks before the first line nest nothing. TreeBuilder checks the real depth.
+// Throws ConfigError if the text may be nested too deeply for the parser. It does not parse: it
+// counts the indentation together with leading dashes, and the open brackets, whether in quotes or
+// not. Blanks before the first line do not count. TreeBuilder checks the real depth.
 void refuse_deep(std::string_view text, const std::string& file) {
   int line = 1, brackets = 0;
   std::size_t start = 0;
   while (start < text.size()) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
     const std::string_view row = text.substr(start, end - start);
-    // Characters that may open a level at the start of a row.
+    // Counts the characters at the start of a row that may open a level.
     int leading = 0;
     bool at_start = true;
     for (const char c : row) {
@@ -121,9 +123,8 @@ void refuse_deep(std::string_view text, const std::string& file) {
   }
 }
 
-// Throws ConfigError for an error of yaml-cpp. Replaces messages of yaml-cpp that mislead: an
-// unclosed quote is reported at the end of the file, and a tab in the indentation as another
-// mistake.
+// Throws ConfigError for an error of yaml-cpp, and replaces messages that mislead: yaml-cpp reports
+// an unclosed quote at the end of the file, and a tab in the indentation as another mistake.
 [[noreturn]] void refuse(std::string_view text, const std::string& file,
                          const YAML::Exception& error) {
   const int line = error.mark.line + 1;
@@ -143,12 +144,12 @@ void refuse_deep(std::string_view text, const std::string& file) {
        tab_line > 0 ? fmt::format("line {} is indented with a tab; use spaces", tab_line) : "");
 }
 
-// Receives the parser's events and builds a tree. Open sequences and maps are on a stack; a closed
-// value is attached to the top of the stack.
+// Receives the parser's events and builds a tree. Open sequences and maps are on a stack; a value
+// that is complete is attached to the top of the stack.
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  // `last_line` is the last line of the user's text; later lines belong to parsed(), which appends
-  // an end-of-document mark. `foreign` is described at its member.
+  // `last_line` is the last line of the user's text; later lines come from parsed(), which appends
+  // an end-of-document mark. `foreign` is explained at foreign_.
   TreeBuilder(const std::string& file, int last_line, std::vector<Diagnostic>* foreign)
       : file_(std::make_shared<std::string>(file)), last_line_(last_line), foreign_(foreign) {}
 
@@ -189,7 +190,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  // An open sequence or map; in a map, also the key whose value comes next.
+  // An open sequence or map. For a map it also has the key whose value comes next.
   struct Frame {
     std::shared_ptr<Node::Impl> node;
     YAML::anchor_t anchor;
@@ -224,13 +225,13 @@ class TreeBuilder final : public YAML::EventHandler {
     place(frame.node, frame.anchor);
   }
 
-  // Attaches a finished value and remembers its anchor.
+  // Attaches a complete value and stores its anchor.
   void place(const std::shared_ptr<Node::Impl>& node, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) anchors_[anchor] = node;
     attach(node);
   }
 
-  // Adds a value to the sequence or map on top of the stack: as an element, a key or a key's value.
+  // Adds a value to the sequence or map on top of the stack, as an element, a key or a key's value.
   void attach(const std::shared_ptr<Node::Impl>& node) {
     if (stack_.empty()) {
       root_ = node;
@@ -242,7 +243,8 @@ class TreeBuilder final : public YAML::EventHandler {
       set_key(frame, *node);
       return;
     }
-    // Aliases of aliases grow exponentially ("billion laughs"), so weights count expanded nodes.
+    // Aliases of aliases grow exponentially ("billion laughs"), so a weight counts the nodes after
+    // expansion.
     parent.weight += node->weight;
     parent.depth = std::max(parent.depth, node->depth + 1);
     if (parent.weight > max_nodes) {
@@ -262,8 +264,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Adds an entry to a map. A duplicate key, which foreign texts may have, replaces the earlier
-  // value.
+  // Adds an entry to a map. In a foreign text, a duplicate key replaces the earlier value.
   void add_entry(Node::Impl& parent, Node::Impl::Entry entry) {
     if (foreign_ && entry.key == "<<") return merge(parent, *entry.value);
     const auto twin = std::find_if(parent.entries.begin(), parent.entries.end(),
@@ -275,7 +276,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Adds the entries of a merged map (`<<: *base`), or of each map of a list, that `parent` lacks.
+  // Adds the entries of a merged map (`<<: *base`), or of each map in a list, that `parent` lacks.
   static void merge(Node::Impl& parent, const Node::Impl& merged) {
     for (const auto& element : merged.elements) merge(parent, *element);
     for (const auto& entry : merged.entries) {
@@ -285,8 +286,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
   }
 
-  // Begins an entry. A duplicate key is an error in a text of our own, and a note in a foreign
-  // text.
+  // Begins an entry. A duplicate key is an error in a Lockstep file, and a note in a foreign text.
   void set_key(Frame& frame, const Node::Impl& key) {
     if (key.kind != Node::Kind::scalar) {
       fail(*file_, key.line, key.column, "a key must be a plain word");
@@ -308,7 +308,8 @@ class TreeBuilder final : public YAML::EventHandler {
       }
       break;
     }
-    // The duplicate check above is quadratic: keep maps to a size where that is nothing.
+    // The check for duplicate keys above is quadratic, so maps are limited to a size that is still
+    // fast.
     if (frame.node->entries.size() >= 2000) {
       fail(*file_, key.line, key.column, "more than 2000 keys in one map");
     }
@@ -318,7 +319,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   std::shared_ptr<const std::string> file_;
   int last_line_;
-  // Receives notes on another program's text (parse_foreign_yaml()); null for a text of our own.
+  // Receives notes on a text of another program (parse_foreign_yaml()); null for a Lockstep file.
   std::vector<Diagnostic>* foreign_;
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, std::shared_ptr<Node::Impl>> anchors_;
@@ -338,7 +339,7 @@ Node Node::parse_file(const std::string& path) {
 
 namespace {
 
-// Parses the only document of a text. `foreign`: see TreeBuilder.
+// Parses the only document of a text. `foreign` is explained at TreeBuilder::foreign_.
 Node parsed(std::string_view text, const std::string& file_name, std::vector<Diagnostic>* foreign) {
   if (text.size() > most_of_a_description) refuse_too_large(file_name, most_of_a_description);
   refuse_binary(text, file_name);
@@ -346,8 +347,8 @@ Node parsed(std::string_view text, const std::string& file_name, std::vector<Dia
   const int last_line = 1 + static_cast<int>(std::count(text.begin(), text.end(), '\n'));
   TreeBuilder builder(file_name, last_line, foreign);
   try {
-    // yaml-cpp closes an open quote at the end of the file by itself; at an end-of-document mark it
-    // reports the open quote.
+    // At the end of the file yaml-cpp would silently close an open quote; at an end-of-document
+    // mark it reports the open quote.
     std::istringstream stream{std::string(text) + "\n...\n"};
     YAML::Parser parser(stream);
     const bool any = parser.HandleNextDocument(builder);
@@ -355,7 +356,7 @@ Node parsed(std::string_view text, const std::string& file_name, std::vector<Dia
       fail(file_name, 0, 0, "is empty");
     }
     const auto root = builder.root();
-    // A second document is an error; parsing it gives its first line.
+    // A second document is an error. It is parsed only to find its first line.
     TreeBuilder second(file_name, last_line, foreign);
     if (parser.HandleNextDocument(second)) {
       fail(file_name, second.root() ? second.root()->line : 0, 1, "holds a second YAML document",
@@ -522,8 +523,8 @@ std::string kind_text(const Node& node) {
 
 namespace lockstep::fields {
 
-// A scalar's text as YAML: plain if letters, digits and a few marks make it safe to read back as
-// the same text, double-quoted otherwise. A text that reads as null is quoted.
+// A scalar's text as YAML: plain if it consists of letters, digits and a few marks that read back
+// as the same text, and double-quoted otherwise. A text that would read as null is quoted.
 std::string yaml_text(const std::string& text) {
   const auto plain_character = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||

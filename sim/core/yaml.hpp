@@ -1,6 +1,6 @@
-// The YAML tree that readers walk; each value knows its file, line and column. Values without a
-// fixed set of fields are read by hand through Node; structs are read with describe()
-// (core/describe.hpp). No other header includes yaml-cpp.
+// The YAML tree from which readers take their values; each value knows its file, line and column.
+// Structs are read with describe() (core/describe.hpp), and values without a fixed set of fields
+// through Node itself. No other header includes yaml-cpp.
 //
 // Guards against hostile files: size limit 4 MiB, nesting limit 64, at most 100,000 nodes after
 // aliases are expanded, 2000 keys in one map; texts that are not UTF-8, control characters, empty
@@ -23,29 +23,30 @@
 
 namespace lockstep {
 
-// A parsed YAML value that knows its place and its field path. Immutable, and cheap to copy: copies
-// share the value.
+// A parsed YAML value that knows its place and its field path. It is immutable and cheap to copy,
+// because copies share the value.
 class Node {
  public:
   enum class Kind { null, scalar, sequence, map };
 
-  // Throw ConfigError if the text is no YAML document, or violates a guard.
+  // These functions throw ConfigError if the text is no YAML document, or violates a guard.
   static Node parse_file(const std::string& path);
   static Node parse_text(std::string_view text, const std::string& file_name);
 
-  // An unquoted scalar, as if the text stood at `where`.
+  // An unquoted scalar, treated as if its text were at `where`.
   static Node plain(std::string scalar, const Location& where);
 
   // Null, without a place.
   Node();
 
   Kind kind() const;
-  const std::string& scalar() const;                          // text of a scalar; "" otherwise
-  bool quoted() const;                                        // was the scalar quoted?
-  std::vector<Node> elements() const;                         // of a sequence; else empty
-  std::vector<std::pair<std::string, Node>> entries() const;  // of a map, in file order
+  const std::string& scalar() const;   // text of a scalar; "" otherwise
+  bool quoted() const;                 // whether the scalar was quoted
+  std::vector<Node> elements() const;  // of a sequence; empty otherwise
+  // of a map, in file order; empty otherwise
+  std::vector<std::pair<std::string, Node>> entries() const;
   std::optional<Node> find(std::string_view key) const;
-  Location key_location(std::string_view key) const;  // where the key stands; where() if absent
+  Location key_location(std::string_view key) const;  // place of the key; where() if absent
 
   Location where() const;
   const std::string& path() const { return path_; }  // "strategies[1].fsdp"; "" for the root
@@ -54,8 +55,8 @@ class Node {
   // The map `{}` at this place.
   Node empty_map() const;
 
-  // Changed copies; all values keep their places in their own texts. with() sets an entry of a map,
-  // at its old place or at the end. without() leaves an entry out. with_elements() is a list of
+  // Changed copies, in which all values have their original places. with() sets an entry of a map,
+  // at its old position or at the end. without() omits an entry. with_elements() is a list of
   // exactly these elements.
   // REQUIRES: this is not a default-constructed Node.
   Node with(const std::string& key, const Node& value, const Location& key_where) const;
@@ -70,8 +71,9 @@ class Node {
   std::string path_;
 };
 
-// Parses a text that belongs to another program, as PyYAML does: the last of duplicate keys counts,
-// and `<<` merges maps. `notes` receives each duplicate key. Throws as Node::parse_text does.
+// Parses a text that belongs to another program, in the same manner as PyYAML: the last of
+// duplicate keys counts, and `<<` merges maps. `notes` receives each duplicate key. Throws as
+// Node::parse_text does.
 Node parse_foreign_yaml(std::string_view text, const std::string& file_name,
                         std::vector<Diagnostic>& notes);
 
@@ -91,12 +93,12 @@ class Diagnostics {
   std::vector<Diagnostic> list_;
 };
 
-// The value on one line: "{sharding: full_shard, wrap: {policy: block}}". The text reads back to an
-// equal value.
+// The value as YAML on one line: "{sharding: full_shard, wrap: {policy: block}}". The text reads
+// back to an equal value.
 std::string flow_text(const Node& node);
 
-// A document with a line for each field of `map`, and a line for each element of a field that is a
-// list of maps:
+// A document with one line for each field of `map`. A field that is a list of maps has one line for
+// each element:
 //   gpus: [1, 2, 4]
 //   strategies:
 //     - {fsdp: {sharding: full_shard}}

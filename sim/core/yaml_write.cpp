@@ -1,5 +1,6 @@
-// Writes Node trees as YAML: flow style on one line, or a document with a line per field. The
-// explorer shows a scenario this way after its settings have changed the scenario's tree.
+// Writes Node trees as YAML: either on one line (flow style), or as a document with a line per
+// field. The explorer shows a scenario as such a document after its settings have changed the
+// scenario's tree.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// The scalar, in quotes if it was quoted: a quoted null is a text.
+// The text of a scalar. A quoted null is a text, so it must remain quoted.
 std::string scalar_text(const Node& node) {
   const std::string text = fields::yaml_text(node.scalar());
   return node.quoted() && text.front() != '"' ? fmt::format("\"{}\"", text) : text;

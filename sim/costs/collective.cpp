@@ -1,6 +1,7 @@
-// Prices a collective: by a measured curve of the machine if there is one, else on GPUs by NCCL's
-// tuning table with corrections, on CPUs by Gloo's ring with a latency and a rate per message.
-// Corrections are explained at NetworkModel and in docs/networks.md.
+// Computes the cost of a collective. A measured curve of the machine gives the time if there is
+// one; otherwise NCCL's tuning table with corrections does on GPUs, and Gloo's ring with a latency
+// and a rate per message on CPUs. Corrections are explained at NetworkModel and in
+// docs/networks.md.
 #include "costs/collective.hpp"
 
 #include <algorithm>
@@ -28,31 +29,33 @@ bool is_nvls(NcclAlgorithm algorithm) {
   return algorithm == NcclAlgorithm::nvls || algorithm == NcclAlgorithm::nvls_tree;
 }
 
-// Bytes/s of the PCIe link for staging through host memory.
+// Bytes/s of the PCIe link over which a GPU stages data through host memory.
 double host_path_link(const Machine& machine, const CommGroup& group, const NodeLinks& links,
                       const NetworkModel& model) {
   if (machine.pcie.host_path_bytes_per_second > 0)
     return machine.pcie.host_path_bytes_per_second / model.host_staging_efficiency;
-  // Without any peer-to-peer the GPUs of a switch share its uplink.
+  // If the node has no peer-to-peer at all, the GPUs of a switch share its uplink.
   const int sharing =
       machine.pcie.peer_to_peer ? 1 : std::min(machine.pcie.gpus_per_switch, group.ranks_per_node);
   return links.capacity / sharing;
 }
 
-// Payload bytes/s between nodes that one of the concurrent groups gets, below the switches' limits.
+// Payload bytes/s between nodes that one of the concurrent groups gets from the NICs and the
+// fabric.
 double nic_share(const Machine& machine, const CommGroup& group, Collective collective) {
   return nic_payload_rate(machine) * usable_nics(machine, group) / group.concurrent *
          fabric_share(machine, group, collective);
 }
 
-// The limit that wires and host memory set, as algorithm bandwidth (full size over seconds),
-// independent of NCCL's own figures. LL sends a flag with every datum, which halves its payload.
+// The limit that wires and host memory set, as algorithm bandwidth (full size over seconds). It
+// does not depend on NCCL's own numbers. LL sends a flag with every datum, which halves its
+// payload.
 double physical_limit(const Machine& machine, const CommGroup& group, const NcclSystem& system,
                       const NodeLinks& links, Collective collective, const NcclEstimate& e,
                       const NetworkModel& model) {
-  const bool low_latency = e.protocol == NcclProtocol::ll;  // a flag beside every datum
-  // Algorithm bandwidth of a ring over the rate of its wire: every rank sends steps / ranks times
-  // the full size.
+  const bool low_latency = e.protocol == NcclProtocol::ll;  // every datum has a flag
+  // Algorithm bandwidth of a ring divided by the rate of its wire: every rank sends steps / ranks
+  // times the full size.
   const double per_byte = 1.0 / std::max(1, ring_steps(collective, group.ranks())) * group.ranks();
   double limit = std::numeric_limits<double>::infinity();
   if (links.path == NodePath::host_memory)
@@ -60,7 +63,7 @@ double physical_limit(const Machine& machine, const CommGroup& group, const Nccl
             (low_latency ? std::min(0.5, model.host_staging_efficiency)
                          : model.host_staging_efficiency);
   if (group.nodes > 1) {
-    // In a tree over two nodes each node sends the buffer once; over more nodes an inner node sends
+    // In a tree over two nodes each node sends the buffer once. Over more nodes an inner node sends
     // it twice.
     const double ratio = is_tree(e.algorithm) ? (group.nodes == 2 ? 1 : 0.5) : per_byte;
     double rate = nic_share(machine, group, collective);
@@ -77,10 +80,10 @@ struct Times {
   double total() const { return latency + transfer; }
 };
 
-// Seconds until the pipeline of NVLink SHARP is full. Chunks pass through stages: sum, spread, and
-// in a tree over nodes also the way up and down. All 16 channels (fact 100) work on a chunk for
-// every GPU of the node at once. The chunk size depends on the message size (calcCollChunking in
-// NCCL's enqueue.cc).
+// Seconds until the pipeline of NVLink SHARP is full. Chunks pass through stages: the sum, the
+// spread of the sum, and in a tree over nodes also each level up and down. All 16 channels (fact
+// 100) work on one chunk for every GPU of the node at the same time. The chunk size depends on the
+// message size (calcCollChunking in NCCL's enqueue.cc).
 double nvls_fill(const CommGroup& group, NcclAlgorithm algorithm, double bytes, double bandwidth) {
   constexpr double KiB = 1024;
   const double at_once = 16.0 * group.ranks_per_node;
@@ -109,8 +112,8 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
   Times t{e.latency + model.call_seconds, 0};
   double bandwidth = e.full_bandwidth;
   if (group.nodes == 1 && links.path == NodePath::nvlink) {
-    // The table rounds the links' bandwidth down to whole channels; the wires do not. It contains
-    // the losses of NVLink SHARP and of LL on Hopper already.
+    // The table rounds the links' bandwidth down to whole channels; the wires have the full
+    // bandwidth. The losses of NVLink SHARP, and of LL on Hopper, are already in the table.
     if (low_latency) {
       if (system.compute_capability < 90) bandwidth *= model.nvlink_ll_efficiency;
     } else if (e.algorithm != NcclAlgorithm::nvls) {
@@ -118,8 +121,8 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
       bandwidth *= model.nvlink_efficiency * links.rings / (links.nvlink_channels * links.channel);
     }
   }
-  // The table limits a tree's channel only to steer NCCL's choice. On the wire, a GPU sends all its
-  // summands and, as the owner of 1 / ranks_per_node of the data, that part of the sums.
+  // The table limits a tree's channel only to steer NCCL's choice. On the wire a GPU sends all its
+  // summands, and also the sums of the part of 1 / ranks_per_node of the data that it owns.
   if (e.algorithm == NcclAlgorithm::nvls_tree)
     bandwidth = model.nvlink_efficiency * links.rings / (1 + 1.0 / group.ranks_per_node);
   const bool shared = machine.fabric.kind == FabricKind::efa;
@@ -129,7 +132,7 @@ Times refine(const Machine& machine, const CommGroup& group, const NcclSystem& s
     if (shared) t.latency += (model.shared_hop_factor - 1) * e.net_hops;
     if (e.protocol == NcclProtocol::ll128) t.latency += (model.net_ll128_hop_factor - 1) * e.hops;
   }
-  // Through host memory a hop is a write and a read.
+  // Through host memory a hop consists of a write and a read, so it takes twice as long.
   if (links.path == NodePath::host_memory) t.latency += e.hops;
   bandwidth =
       std::min(bandwidth, physical_limit(machine, group, system, links, collective, e, model));
@@ -147,9 +150,9 @@ struct Chosen {
   Times times;
 };
 
-// The candidate with the shortest corrected time. NCCL's own choice by the uncorrected table would
-// change the protocol at sizes at which measured curves have no step, and at other sizes for every
-// number of ranks, so that more bytes or more ranks could take less time.
+// The candidate with the shortest corrected time. NCCL itself chooses by the uncorrected table.
+// That choice would change the protocol at sizes at which measured curves have no step, and at
+// different sizes for each number of ranks, so more bytes or more ranks could take less time.
 Chosen choose(const Machine& machine, const CommGroup& group, Collective collective, double bytes,
               const NetworkModel& model) {
   const NcclSystem system = nccl_system(machine, group);
@@ -163,7 +166,7 @@ Chosen choose(const Machine& machine, const CommGroup& group, Collective collect
   return *std::ranges::min_element(all, {}, [](const Chosen& c) { return c.times.total(); });
 }
 
-// The full logical size of the same collective over fewer nodes, with equal bytes per rank.
+// The full logical size of the same collective over fewer nodes, with the same bytes per rank.
 double bytes_over(const CommGroup& group, Collective collective, double bytes,
                   const CommGroup& fewer) {
   const bool shards = collective == Collective::all_gather ||
@@ -173,9 +176,10 @@ double bytes_over(const CommGroup& group, Collective collective, double bytes,
 }
 
 // Ensures monotonicity: with equal bytes per rank, more nodes never take less time than fewer,
-// because the exchange among some of the nodes is a part of the whole. The table alone violates it:
-// its hops inside a node are shorter as soon as there are two nodes, and it changes algorithms at
-// other sizes. The difference is added to the latency.
+// because the exchange among some of the nodes is a part of the exchange among all. The table alone
+// violates this: its hops inside a node become shorter as soon as there are two nodes, and the
+// sizes at which it changes algorithms depend on the number of nodes. The missing time is added to
+// the latency.
 Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collective collective,
                          double bytes, const NetworkModel& model) {
   Chosen chosen = choose(machine, group, collective, bytes, model);
@@ -191,8 +195,9 @@ Chosen choose_over_nodes(const Machine& machine, const CommGroup& group, Collect
   return chosen;
 }
 
-// An all-reduce that is summed inside the nodes first, then by the switches between them; the two
-// stages overlap, so the slower one sets the transfer time (SwitchML, SHARP: fact H130).
+// An all-reduce that is summed inside the nodes first, and then by the switches between the nodes.
+// The two stages overlap, so the slower one determines the transfer time (SwitchML, SHARP: fact
+// H130).
 Times in_network_times(const Machine& machine, const CommGroup& group, double bytes,
                        const NetworkModel& model) {
   CommGroup node = group;
@@ -221,7 +226,8 @@ double sent_bytes(const CommGroup& group, Collective collective, double bytes) {
   }
 }
 
-// Ranks on CPUs: Gloo's ring over loopback or TCP; a latency per message plus bytes over a rate.
+// Ranks on CPUs: Gloo's ring over loopback or TCP. Every message costs a latency, and its bytes
+// cost time by a rate.
 Times cpu_times(const Machine& machine, const CommGroup& group, Collective collective,
                 double bytes) {
   double rate = machine.host.loopback_bytes_per_second, message = machine.host.message_seconds;
@@ -235,14 +241,15 @@ Times cpu_times(const Machine& machine, const CommGroup& group, Collective colle
   return {messages * message, sent_bytes(group, collective, bytes) / rate};
 }
 
-// NCCL's point-to-point kernels, which its table does not cover: a latency plus the slowest link's
-// time.
+// NCCL's point-to-point kernels, which its table does not cover: a latency plus the transfer time
+// of the slowest link.
 Times direct_times(const Machine& machine, const CommGroup& group, Collective collective,
                    double bytes, const NetworkModel& model) {
   const NodeLinks links = node_links(machine, group);
   const NcclSystem system = nccl_system(machine, group);
   const auto loads = collective_links(machine, group, collective, NcclAlgorithm::ring, bytes);
-  // One Simple ring step for a neighbor: base 8.4 us, hop by link class (facts 90, 91).
+  // One step of a ring with the Simple protocol: a base of 8.4 us and a hop by class of link (facts
+  // 90, 91).
   const bool nvlink = links.path == NodePath::nvlink;
   double latency = 8.4e-6 + (nvlink ? 3.4e-6 : 5.7e-6) + model.call_seconds;
   if (group.nodes > 1) {
@@ -317,8 +324,9 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
   if (machine.device.architecture != Architecture::cpu)
     cost.channels = communicator_channels(nccl_system(machine, group));
 
-  // A measured curve replaces the time; the model still says how much is latency and which links
-  // are loaded. Curves were measured with one group at a time.
+  // A measured curve replaces the time. The model still determines the part that is latency, and
+  // the links that are loaded. Curves hold for one group, because they were measured with one group
+  // at a time.
   if (const CollectiveCurve* curve = find_curve(machine, name_of(collective), ranks, group.nodes);
       curve != nullptr && group.concurrent == 1) {
     measured = curve_seconds(*curve, bytes);

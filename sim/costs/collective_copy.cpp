@@ -1,6 +1,6 @@
-// Prices point-to-point copies: between a GPU and its host, between two GPUs of a node, between two
-// hosts, between two processes of a host. On CPUs a measured send_recv curve answers if there is
-// one; otherwise latency and bandwidth of the links do.
+// Costs of point-to-point copies: between a GPU and its host, between two GPUs of a node, between
+// two hosts, between two processes of a host. On CPUs a measured send_recv curve gives the time if
+// there is one; otherwise the latency and bandwidth of the links do.
 #include <algorithm>
 
 #include "costs/collective.hpp"
@@ -12,14 +12,14 @@ namespace {
 
 constexpr double copy_engine_latency = 8e-6;  // submit, start and signal a copy
 
-// `cost` corrected by a measured curve of messages between two CPU ranks on `nodes` hosts, with the
-// CPU time of either process.
+// Replaces the time of `cost` by a measured curve of messages between two CPU ranks on `nodes`
+// hosts, if there is one, and adds the CPU time of either process.
 CopyCost between_processes(const Machine& machine, int nodes, double bytes, CopyCost cost) {
   if (machine.device.architecture != Architecture::cpu || bytes <= 0) return cost;
   const CollectiveCurve* curve = find_curve(machine, "send_recv", 2, nodes);
   if (curve != nullptr) {
     const CurveValue value = curve_seconds(*curve, bytes);
-    // Latency is at most half of the measured time, so that a bandwidth remains for the bytes.
+    // At most half of the measured time is latency, so that some time remains for the bytes.
     cost.latency_seconds = std::min(cost.latency_seconds, 0.5 * value.seconds);
     cost.bytes_per_second = bytes / (value.seconds - cost.latency_seconds);
     cost.provenance = value.on_point ? Provenance::measured : Provenance::interpolated;

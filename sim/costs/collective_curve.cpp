@@ -1,6 +1,6 @@
-// Interpolates measured curves of communication, linearly in logarithms: a time that is latency
-// plus bytes over bandwidth is nearly straight there between neighboring sizes. Points whose
-// quantity was not measured are skipped.
+// Interpolates measured curves of communication, linearly in logarithms. A time that consists of a
+// latency and bytes over bandwidth is nearly straight in logarithms between two measured sizes.
+// Points whose quantity was not measured are skipped.
 #include "costs/collective_curve.hpp"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ const CollectiveCurve* find_curve(const Machine& machine, std::string_view colle
 
 namespace {
 
-// A quantity at `bytes`, linear in the logarithm of the size between the nearest points that have
-// it, constant beyond the ends. value(i): the quantity at point i; measured(i): whether point i has
-// it. 0 if no point has it.
+// A quantity at `bytes`: linear in the logarithm of the size between the nearest points that have
+// it, constant beyond the ends, and 0 if no point has it. value(i) is the quantity at point i;
+// measured(i) says whether point i has it.
 template <class Value, class Measured>
 double between_points(const CollectiveCurve& curve, double bytes, Value&& value,
                       Measured&& measured) {
@@ -37,7 +37,7 @@ double between_points(const CollectiveCurve& curve, double bytes, Value&& value,
   return std::lerp(value(below), value(above), position);
 }
 
-// The same for a quantity whose value 0 says "not measured".
+// As above, for a quantity whose value 0 means "not measured".
 template <class Value>
 double between_points(const CollectiveCurve& curve, double bytes, Value&& value) {
   return between_points(curve, bytes, value, [&](std::size_t i) { return value(i) > 0; });
@@ -49,8 +49,8 @@ double cleaned_seconds(const CollectiveCurve& curve, std::size_t i) {
                            curve.seconds.end());
 }
 
-// The quantities of CPU ranks: busy cores, speeds of compute and communication beside each other,
-// slowdown on one core.
+// Sets the quantities of CPU ranks: busy cores, speeds of compute and collective while both run,
+// and the slowdown if both processes share one core.
 void add_host_figures(const CollectiveCurve& curve, double bytes, CurveValue& result) {
   if (!curve.host_seconds.empty()) {
     result.cores = between_points(

@@ -1,6 +1,7 @@
 // Counts the bytes that each class of links carries for a collective, from the algorithm's traffic
-// per rank and per node: a ring all-reduce sends 2 (n - 1) / n of the buffer, a tree all-reduce at
-// most twice the buffer per node (fact 109), NVLink SHARP once and the owned part.
+// per rank and per node. In an all-reduce, a rank of a ring sends 2 (n - 1) / n of the buffer, a
+// node of a tree at most twice the buffer (fact 109), and a rank with NVLink SHARP its data and the
+// sum of the part that it owns.
 #include "costs/collective_links.hpp"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ double connection_rate(const Machine& machine) {
 
 namespace {
 
-// Bytes that go up from one leaf switch, as a multiple of the bytes that one node sends; 0 = all
+// Bytes that go up from one leaf switch, as a multiple of the bytes that one node sends; 0 if all
 // nodes are under one leaf.
 double upward(const Machine& machine, const CommGroup& group, Collective collective) {
   const double leaf = machine.fabric.nodes_per_leaf, nodes = group.nodes;
@@ -76,7 +77,7 @@ double upward(const Machine& machine, const CommGroup& group, Collective collect
 
 // Bytes that cross a trunk in its busier direction, as a multiple of the bytes that one node sends.
 double across(const Trunk& trunk, const CommGroup& group, Collective collective) {
-  int there = 0, back = 0;  // ring neighbors across the trunk, by direction
+  int there = 0, back = 0;  // pairs of ring neighbours across the trunk, by direction
   double first = 0, second = 0;
   for (int node = 0; node < group.nodes; ++node) {
     const int next = (node + group.span) % group.nodes;
@@ -105,7 +106,8 @@ double fabric_share(const Machine& machine, const CommGroup& group, Collective c
   double share = 1;
   if (const double sent = upward(machine, group, collective); sent > 0) {
     const double uplinks =
-        machine.fabric.nodes_per_leaf / machine.fabric.oversubscription;  // in NICs of one node
+        // in units of one node's NIC rate
+        machine.fabric.nodes_per_leaf / machine.fabric.oversubscription;
     share = std::min(share, uplinks / sent);
   }
   for (const Trunk& trunk : machine.fabric.trunks) {
@@ -118,8 +120,8 @@ double fabric_share(const Machine& machine, const CommGroup& group, Collective c
 
 namespace {
 
-// One load represents all trunks, with the slowest trunk's rate; the bytes on a faster trunk are
-// scaled so that their time stays equal.
+// Adds one load that represents all trunks and has the rate of the slowest trunk. The bytes on a
+// faster trunk are scaled down so that they take equally long at that rate.
 void add_trunks(std::vector<LinkLoad>& loads, const Machine& machine, const CommGroup& group,
                 Collective collective, double node_bytes) {
   LinkLoad load{.link = LinkClass::trunk, .links = 0};
@@ -154,13 +156,13 @@ std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& 
   if (links.path == NodePath::pcie_peer) add(LinkClass::pcie, local, ranks, links.capacity);
   if (links.path == NodePath::host_memory) add(LinkClass::pcie, local, ranks, links.capacity);
   if (links.path == NodePath::host_memory || links.path == NodePath::cpu) {
-    // Written by the sender, read by the receiver.
+    // Every byte is written by the sender and read by the receiver.
     const double rank = 2 * local * group.concurrent;
     add(LinkClass::host_memory, rank * group.ranks_per_node, group.nodes,
         machine.host.memory_bandwidth);
     if (!loads.empty() && group.absent > 0) loads.back().total_bytes = rank * ranks;
   }
-  // Concurrent groups share the NICs, and so the uplinks and trunks behind them.
+  // Concurrent groups share the NICs, and therefore the uplinks and trunks behind the NICs.
   if (group.nodes > 1) {
     const int nics = usable_nics(machine, group);
     const double node = node_bytes(group, collective, algorithm, bytes) * group.concurrent;

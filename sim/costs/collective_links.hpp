@@ -9,7 +9,8 @@ namespace lockstep {
 
 // Payload bytes/s of one NIC, one way (fact 144), with PCIe as its upper bound.
 double nic_payload_rate(const Machine& machine);
-// Payload bytes/s of one connection: on Ethernet at most a TCP stream's (fact 79), else the NIC's.
+// Payload bytes/s of one connection: the NIC's rate, and on Ethernet at most that of a TCP stream
+// (fact 79).
 double connection_rate(const Machine& machine);
 
 // Payload bytes/s of all uplinks of one leaf switch together, one way.
@@ -17,10 +18,11 @@ double uplink_rate(const Machine& machine);
 // Payload bytes/s of a trunk, one way.
 double trunk_rate(const Machine& machine, const Trunk& trunk);
 
-// Share of a node's NIC rate that the uplinks and trunks leave to this collective: 1 under one
-// leaf. A ring sends one node's bytes up from each leaf, and crosses a trunk as often as
-// neighboring nodes are on its two sides. An all-to-all sends most of its bytes up. Trees count as
-// rings.
+// Share of a node's NIC rate that uplinks and trunks let this collective reach; 1 if all nodes are
+// under one leaf switch and no trunk is crossed. In a ring the nodes of a leaf together send one
+// node's bytes up, and a trunk carries one node's bytes for each pair of ring neighbours on its two
+// sides. In an all-to-all the nodes of a leaf send up the share of their bytes that is for nodes of
+// other leaves. Trees count as rings.
 double fabric_share(const Machine& machine, const CommGroup& group, Collective collective);
 
 // The loads of a collective of `bytes` bytes (full logical size) by `algorithm`, one entry per

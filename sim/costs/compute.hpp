@@ -21,15 +21,15 @@ namespace lockstep {
 struct LayerCost {
   QueuedWork forward;
   QueuedWork backward;  // includes recomputation when the layer is checkpointed
-  // The two parts of `backward`: gradients of weights, and all other work.
+  // The two parts of `backward`: the gradients of weights, and all other work.
   QueuedWork weight_gradient, input_gradient;
-  // Device seconds of forward and backward that are limited by memory bandwidth; for explanations.
+  // Device seconds of forward and backward that memory bandwidth limits; used in explanations.
   double memory_bound = 0;
-  // Device seconds beyond the launch floors, limited by arithmetic and by memory bandwidth. An
-  // overlapping collective slows these down (costs/interference.hpp).
+  // Device seconds beyond the launch floors, by their limit: arithmetic, or memory bandwidth. An
+  // overlapping collective slows them down (costs/interference.hpp).
   double arithmetic = 0, streaming = 0;
-  std::string_view name{};       // of the step's layer; "" = unknown
-  const Layer* layer = nullptr;  // the step's layer, if its exchanges are simulated; else null
+  std::string_view name{};       // name of the step's layer; "" = unknown
+  const Layer* layer = nullptr;  // set only if the layer's exchanges are simulated
 };
 
 struct OptimizerSpec;  // costs/optimizer.hpp
@@ -40,15 +40,15 @@ class ComputeCosts {
   virtual ~ComputeCosts() = default;
   // Cost of layer `index` of the step.
   virtual LayerCost layer(const TrainingStep& step, std::size_t index) const = 0;
-  // Cost of an update of `elements` parameters in `tensors` tensors: a whole model, an FSDP shard,
-  // a server's part.
+  // Cost of an update of `elements` parameters in `tensors` tensors, for example of a whole model,
+  // an FSDP shard or the part of one parameter server.
   virtual QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                                int tensors) const = 0;
-  // Cost of streaming `bytes` (read + written) through device memory in `launches` kernels: bucket
-  // copies, casts, gradient clipping.
+  // Cost of streaming `bytes` (read + written) through device memory in `launches` kernels, for
+  // example bucket copies, casts or gradient clipping.
   virtual QueuedWork stream(double bytes, int launches) const = 0;
-  // Cost of a communication hook on a bucket of `bytes` bytes: stages_of(settings.hook) stages,
-  // with a collective between two stages. Empty = not measured.
+  // Cost of a communication hook on a bucket of `bytes` bytes: stages_of(settings.hook) stages; one
+  // collective runs between each two stages. Empty = not measured.
   virtual std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const {
     (void)settings, (void)bytes;
     return {};

@@ -1,6 +1,7 @@
 // The unit of cost: QueuedWork, a piece of work that a host thread issues and a device stream
-// executes, with the source of its duration. Cost sources (compute.hpp) return it, strategies
-// append pieces to each other, and the engine plays them on lanes.
+// executes, together with the source of its duration. Cost sources (compute.hpp) return it,
+// strategies append one piece to another, and the engine plays the result on the clocks of host and
+// device.
 #pragma once
 
 #include <algorithm>
@@ -22,26 +23,27 @@ struct EnumNames<Provenance> {
 inline constexpr std::size_t most_other_devices = 3;
 
 // Work issued by one host thread to one device stream, in order. Item i takes the host a_i seconds
-// to issue and the device d_i seconds to execute, and starts when it is issued and the device is
-// free (fact 128). For a host at time H and a device that is free at time D, the whole work ends at
+// to issue and the device d_i seconds to execute. It starts as soon as it is issued and the device
+// is free (fact 128). If the host starts at time H and the device is free at time D, all work has
+// ended at
 //
 //     host:    H + host                          host = a_1 + ... + a_n
 //     device:  max(D + busy, H + span)           busy = d_1 + ... + d_n
 //                                                span = max_i (a_1 + ... + a_i + d_i + ... + d_n)
 //
-// Three numbers are exact for any number of items, and two pieces of work joined are again three
-// numbers: see append().
+// These three numbers describe any number of items exactly, and append() joins two pieces of work
+// into three numbers again.
 struct QueuedWork {
   double host = 0;  // seconds the host thread needs to issue everything
   double busy = 0;  // seconds the device is busy
   double span = 0;  // seconds from the host's start to the device's end on an idle device; >= busy
   // Source of `busy`: that of the least certain part.
   Provenance provenance = Provenance::modelled;
-  // Additional busy seconds on each of the job's other device kinds; negative on a faster one.
+  // Additional busy seconds on each of the job's other device kinds; negative on a faster kind.
   std::array<double, most_other_devices> elsewhere{};
 };
-// The work `a` followed by `b`. Host and busy seconds add up. The span is the longer chain: all of
-// a's issues and then b, or a and then all of b's device time.
+// The work `a` followed by `b`. Host and busy seconds add up. The span is that of the longer chain:
+// all issues of `a` and then the span of `b`, or the span of `a` and then all device time of `b`.
 inline QueuedWork append(const QueuedWork& a, const QueuedWork& b) {
   const double through_host = a.host + b.span;
   const double through_device = a.span + b.busy;
@@ -56,15 +58,15 @@ inline QueuedWork append(const QueuedWork& a, const QueuedWork& b) {
   return both;
 }
 
-// The span when device parts take `device` times and host parts `host` times as long. A span is the
-// longer of two chains: the first issue and then all device time, or all issues and then the last
-// kernel. The first issue and the last kernel are not stored; both are taken to be the difference
-// between the span and the longer of host and busy seconds.
+// The span if device parts take `device` times as long and host parts `host` times as long. A span
+// is the longer of two chains: the first issue and then all device time, or all issues and then the
+// last kernel. Neither the first issue nor the last kernel is stored, so each is taken as the
+// difference between the span and the longer of host and busy seconds.
 inline double scaled_span(const QueuedWork& work, double device, double host = 1) {
   const double ends = std::max(0.0, work.span - std::max(work.host, work.busy));
   return std::max(host * ends + device * work.busy, host * work.host + device * ends);
 }
-// The work with its device parts `device` times and its host parts `host` times as long.
+// The work if its device parts take `device` times as long and its host parts `host` times as long.
 inline QueuedWork scaled(const QueuedWork& work, double device, double host) {
   QueuedWork result{host * work.host, device * work.busy, scaled_span(work, device, host),
                     work.provenance};
@@ -74,13 +76,13 @@ inline QueuedWork scaled(const QueuedWork& work, double device, double host) {
   return result;
 }
 
-// Slowdown of a rank's device relative to the durations of its work. `device`: the kind of the
-// rank's device; 0 = the platform's, 1 and more = the job's other kinds.
+// Slowdown of a rank's device: `factor` multiplies all device seconds of the rank. `device` is the
+// kind of its device: 0 = the platform's own, 1 and more = the job's other kinds.
 struct DeviceSlowdown {
   double factor = 1;
   int device = 0;
 
-  // Factor on the device seconds of `work`.
+  // The factor by which the device seconds of `work` grow on this rank.
   double of(const QueuedWork& work) const {
     if (device == 0 || work.busy <= 0) return factor;
     return factor * (1 + work.elsewhere[static_cast<std::size_t>(device) - 1] / work.busy);

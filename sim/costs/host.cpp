@@ -1,6 +1,6 @@
-// Computes the host's seconds per operator from a machine and a framework, and queues evenly spread
-// kernels behind them. The span of n equal items is a maximum of linear functions, so a closed form
-// replaces the loop of append().
+// Computes the host's seconds per operator from a machine and a framework, and queues equal kernels
+// at even distances. The span of n equal items is a maximum of linear functions, so a closed form
+// replaces n calls of append().
 #include "costs/host.hpp"
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace lockstep {
 namespace {
 
 // Seconds per operator of Megatron-LM of 2021 under full recomputation, fitted to its measured
-// steps (docs/device-models.md). The figure is far above a plain dispatch, because only operators
-// that launch kernels are counted: it includes the views, transposes, autograd functions and
-// random-state saves between them.
+// steps (docs/device-models.md). The number is far above the time of one dispatch, because only
+// operators that launch kernels are counted: it includes the views, transposes, autograd functions
+// and saves of the random state between them.
 constexpr double megatron_operator_seconds = 47.1e-6;
 
 }  // namespace
@@ -33,7 +33,8 @@ QueuedWork queued(double operator_seconds, double launch_seconds, int operators,
   work.host = operators * operator_seconds + std::max(0, launches - operators) * launch_seconds;
   if (launches <= 0) return work;
   work.busy = device_seconds;
-  // max over i of i/n * host + (n-i+1)/n * busy is linear in i: its ends decide.
+  // host * i / n + busy * (n - i + 1) / n is linear in i, so its maximum over i = 1 ... n is at an
+  // end.
   work.span = std::max(work.host / launches + work.busy, work.host + work.busy / launches);
   return work;
 }

@@ -1,6 +1,6 @@
-// Costs of the host thread that drives a device: seconds per framework operator and per extra
-// launch, by framework. In eager frameworks the host is a queue of its own in front of the device,
-// and short kernels are bound by it.
+// Costs of the host thread that drives a device: seconds per framework operator and per additional
+// launch, by framework. In eager frameworks the host is a queue in front of the device, and a
+// sequence of short kernels takes as long as the host needs to issue them.
 #pragma once
 
 #include "core/fields.hpp"
@@ -17,11 +17,12 @@ struct EnumNames<FrameworkKind> {
   static constexpr std::array names{"pytorch", "megatron"};
 };
 
-// The program that tells hosts to compute.
+// The program that dispatches computations to hosts and their devices.
 enum class Dispatch {
-  hosts,    // each host its own devices: multi-controller
-  ahead,    // one controller, which prepares the next computations while devices compute (Pathways'
-            // parallel asynchronous dispatch: Barham et al. 2022, section 4.5)
+  hosts,  // each host dispatches to its own devices (multi-controller)
+  // one controller, which prepares the next computations while devices compute (Pathways' parallel
+  // asynchronous dispatch: Barham et al. 2022, section 4.5)
+  ahead,
   in_turn,  // one controller, which dispatches a computation when the one before has ended
 };
 template <>
@@ -30,9 +31,9 @@ struct EnumNames<Dispatch> {
 };
 
 // Cost of a single controller. Each computation (a step, or an action of a pipeline stage) takes
-// the controller `fixed_seconds`, and `seconds_per_host` for each of its hosts. The defaults are
-// the line through the two points at which Pathways is as fast as one program per host: 2.3 ms of
-// work on 16 hosts and 35 ms on 512 (fact H133).
+// the controller `fixed_seconds` plus `seconds_per_host` for each of its hosts. The defaults are
+// the line through two points at which Pathways is as fast as one program per host: 2.3 ms of work
+// on 16 hosts and 35 ms on 512 (fact H133).
 struct Controller {
   Dispatch dispatch = Dispatch::hosts;
   double fixed_seconds = 1.25e-3, seconds_per_host = 66e-6;
@@ -57,14 +58,14 @@ void describe(Visitor& v, Controller& c) {
 struct Framework {
   FrameworkKind name = FrameworkKind::pytorch;
   // Host seconds of one forward operator, including module and autograd bookkeeping in Python. 0 =
-  // the machine's dispatch time, or the figure of the framework.
+  // the machine's dispatch time for PyTorch, and a fitted constant for Megatron (host.cpp).
   double operator_seconds = 0;
   // Host time of a backward operator relative to a forward one; backward runs in C++ without
   // Python.
   double backward_share = 0.42;  // fit
-  // Host time of an operator in a for-loop optimizer relative to a forward one; such an update
-  // calls plain operators without modules or autograd. Measured on an H100's host: 0.33 of
-  // ResNet-50's forward operators in Python, 0.32 in C++ (docs/gpu-results.md).
+  // Host time of an operator in a for-loop optimizer relative to a forward one. Such an update
+  // calls plain operators without modules or autograd. On an H100's host it takes 0.33 of the time
+  // of ResNet-50's forward operators in Python, and 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
   int flash_attention = 2;  // version of the fused attention kernels
   bool expandable_segments = false;
@@ -95,19 +96,19 @@ void describe(Visitor& v, Framework& f) {
           {.single = true});
 }
 
-// Host seconds by kind of operator, for one machine and framework.
+// Host seconds by kind of operator, on one machine with one framework.
 struct HostRates {
   double forward_operator = 0;   // seconds
   double backward_operator = 0;  // seconds
-  double update_operator = 0;    // seconds, of an update in a loop over tensors
+  double update_operator = 0;    // seconds; operator of a for-loop optimizer
   double launch = 0;             // seconds of each launch beyond the first of an operator
 };
 
 HostRates host_rates(const HostSpec& host, const Framework& framework);
 
-// Work of `operators` dispatched operators and `launches` kernels with `device_seconds` of device
-// time together. Both times are spread evenly over the launches; exact if launches are equal
-// (costs/cost.hpp).
+// Work of `operators` dispatched operators and `launches` kernels, which take `device_seconds` of
+// device time together. Host and device time are spread evenly over the launches. The result is
+// exact if all launches are equal (costs/cost.hpp).
 QueuedWork queued(double operator_seconds, double launch_seconds, int operators, int launches,
                   double device_seconds);
 

@@ -10,7 +10,7 @@ namespace lockstep {
 double slowdown(const Device& device, double compute_bound, double memory_bound, int channels,
                 double hbm_bytes_per_second) {
   assert(compute_bound >= 0 && memory_bound >= 0 && compute_bound + memory_bound <= 1 + 1e-9);
-  // At least a quarter of each resource stays with compute, because block scheduler and memory
+  // Compute always retains at least a quarter of each resource, because block scheduler and memory
   // controller share fairly (the worst published case is a doubling; fact 112).
   constexpr double least = 0.25;
   double compute = 1, memory = 1;

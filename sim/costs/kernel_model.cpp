@@ -1,7 +1,7 @@
-// Implements the kernel model: products by tiles, waves and splits of k; convolutions as implicit
-// GEMM, by Winograd's algorithm or on vector units; attention by FLOPs; all other kernels by their
-// traffic. Constants without a fit have their source beside them; docs/device-models.md derives
-// each term.
+// Implements the kernel model. Products are computed by tiles, waves and splits of k; convolutions
+// as implicit GEMM, by Winograd's algorithm or on vector units; attention by its FLOPs; all other
+// kernels by their traffic. A constant without a fit is explained where it is defined;
+// docs/device-models.md derives each term.
 #include "costs/kernel_model.hpp"
 
 #include <algorithm>
@@ -24,13 +24,13 @@ constexpr std::array tiles{Tile{256, 128}, Tile{128, 256}, Tile{128, 128}, Tile{
                            Tile{64, 256},  Tile{128, 64},  Tile{64, 128},  Tile{64, 64},
                            Tile{64, 32},   Tile{32, 64}};
 
-// Multiply-adds per loaded value of a tile.
+// Multiply-adds per value that a tile loads.
 double reuse(const Tile& tile) {
   return tile.m * tile.n / (tile.m + tile.n);
 }
 
-// Speed of a tile relative to the largest one; a tile whose reuse is `half` reaches half of the
-// limit.
+// Speed of a tile relative to the largest tile. A tile whose reuse equals `half` reaches half of
+// the limit.
 double tile_efficiency(const Tile& tile, double half) {
   const double best = reuse(tiles[0]) / (reuse(tiles[0]) + half);
   return reuse(tile) / (reuse(tile) + half) / best;
@@ -58,16 +58,17 @@ double round_up(double value, double step) {
   return std::ceil(value / step) * step;
 }
 
-// Waves that are paid for: `waves` and a part (wave_tail) of the unused rest of the last one.
+// Waves that count: `waves`, and the part wave_tail of the unused rest of the last one.
 double waves_charged(double waves, const KernelLaw& law) {
   return std::max(1.0, waves + law.wave_tail * (std::ceil(waves) - waves));
 }
 
-// Each split of k doubles the blocks of a product with few tiles.
+// The largest number of splits of k; each doubling of the splits doubles the blocks of a product
+// that has few tiles.
 constexpr int most_splits_of_k = 128;
 
 // Seconds of a product with the cheapest tile shape and split of k. A tile takes ceil(k / splits)
-// steps plus a fill; tiles run in waves over the multiprocessors.
+// steps plus a fill, and tiles run in waves over the multiprocessors.
 template <std::size_t count>
 double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
                      double workspace_bandwidth, const KernelLaw& law,
@@ -76,8 +77,9 @@ double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
   const double sms = std::max(multiprocessors, 1);
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : shapes) {
-    // Thread blocks; seconds of one step of k for a tile on one multiprocessor, which has 1 / sms
-    // of the rate; seconds to fill the pipeline, which shrink with the tile.
+    // `blocks` counts thread blocks. `per_step` is the seconds of one step of k for a tile on one
+    // multiprocessor, which has 1 / sms of the rate. `fill` is the seconds to fill the pipeline,
+    // which shrink with the tile.
     const double blocks = std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n) * shape.batch;
     const double per_step =
         2 * tile.m * tile.n * sms / (rate * tile_efficiency(tile, law.tile_reuse));
@@ -86,7 +88,7 @@ double tiled_seconds(const MatrixShape& shape, double rate, int multiprocessors,
     for (int splits = 1; splits <= most_splits; splits *= 2) {
       const double steps = std::ceil(shape.k / splits);
       double seconds = waves_charged(blocks * splits / sms, law) * (per_step * steps + fill);
-      // Every split writes its fp32 part and one pass reads them all again.
+      // Every split writes its partial sums in fp32, and one pass reads them all.
       if (splits > 1)
         seconds += 8.0 * splits * shape.m * shape.n * shape.batch / workspace_bandwidth;
       best = std::min(best, seconds);
@@ -120,21 +122,21 @@ namespace {
 
 // Share of the fp32 peak that products can use. Data sheets of GA10x and AD10x count 128 fp32 lanes
 // per multiprocessor, but 64 lanes also do the integer work (GA102 white paper), and shared memory
-// feeds 64. Large fp32 products reach 0.30 to 0.38 of the data sheet's peak on an L4, but 0.75 to
-// 0.9 on V100, A100 and H100 (NeuSight's rows, reference/kernels/gemm_fp32.csv).
+// feeds only 64 lanes. Large fp32 products reach 0.30 to 0.38 of the data sheet's peak on an L4,
+// but 0.75 to 0.9 on V100, A100 and H100 (NeuSight's rows, reference/kernels/gemm_fp32.csv).
 double fp32_lanes_that_multiply(const Device& device) {
   const bool shared = device.compute_capability == 86 || device.compute_capability == 89;
   return shared ? 0.5 : 1;
 }
 
-// The best rate (FLOP/s) of a product without matrix units. A mode that the device lacks (bf16 on a
-// V100) runs at this rate.
+// The best rate (FLOP/s) of a product without matrix units. Products in a mode that the device
+// lacks (bf16 on a V100) also run at this rate.
 double vector_product_rate(const Device& device, double fraction) {
   return device.fp32_flops * fp32_lanes_that_multiply(device) * fraction;
 }
 
-// The best rate (FLOP/s) of the device in a mode; `fraction`: achieved share of the peak of the
-// matrix units.
+// The best rate (FLOP/s) of the device in a mode. `fraction`: the share of the matrix units' peak
+// that kernels reach.
 double matrix_rate(MathMode mode, double fraction, const Device& device) {
   return on_matrix_units(mode, device) ? peak_flops(device, mode) * fraction
                                        : vector_product_rate(device, device.efficiency.matmul_fp32);
@@ -151,8 +153,8 @@ double memory_rate(const Device& device) {
   return device.memory_bandwidth * device.efficiency.memory;
 }
 
-// Seconds of memory traffic. A part of the data is still in the L2 cache from the previous kernel;
-// this share falls linearly to 0 at a working set as large as the cache, so that the time is
+// Seconds of memory traffic. A part of the data is still in the L2 cache from the previous kernel.
+// This part falls linearly with `bytes`, to 0 at the size of the cache, so that the time is
 // monotone and continuous in `bytes`.
 double traffic_seconds(double bytes, const Device& device, const KernelLaw& law) {
   if (bytes <= 0) return 0;
@@ -163,8 +165,8 @@ double traffic_seconds(double bytes, const Device& device, const KernelLaw& law)
   return bytes * (1 - resident) / rate + law.stream_ramp_seconds;
 }
 
-// Seconds of a kernel that only streams. element_bytes > 0: its loads and stores are issued element
-// by element, which bounds kernels with narrow elements.
+// Seconds of a kernel that only streams. If element_bytes > 0, its loads and stores are issued
+// element by element, which limits kernels with narrow elements.
 double streaming_seconds(double bytes, int element_bytes, const Device& device,
                          const KernelLaw& law) {
   const double issue_rate = device.multiprocessors * device.clock_hz * law.elements_per_clock;
@@ -174,9 +176,9 @@ double streaming_seconds(double bytes, int element_bytes, const Device& device,
 }
 
 // The largest power of two, at most 16, such that all rows of the operands and of the result begin
-// at multiples of so many bytes.
+// at multiples of that many bytes.
 int row_alignment(const Kernel& kernel) {
-  // In a weight gradient k counts rows (tokens), and m lies along the rows of the output's
+  // In a weight gradient k counts rows (tokens), and m runs along the rows of the output's
   // gradient.
   const bool weight = kernel.pass == Pass::weight_gradient;
   const auto element = static_cast<std::int64_t>(16 / alignment(kernel.math));
@@ -188,11 +190,11 @@ int row_alignment(const Kernel& kernel) {
 }
 
 // Share of their speed that matrix units reach with rows that do not begin at multiples of 16
-// bytes. Since Hopper a copy engine that requires such rows feeds them, and other products run on
-// the instructions of Ampere. The figures were measured on an H100 with cuBLAS 13.1
-// (platforms/measurements/h100-sxm5-80gb/profile): rows of 2050 and 4100 values beside 2048 and
-// 4096 in efficiency.yaml; odd rows, and gradients, whose results are aligned, from GPT-2's head
-// with its 50257 rows at batches 8 and 32.
+// bytes. Since Hopper, a copy engine that requires aligned rows feeds the matrix units; products
+// with other rows run on the instructions of Ampere. The numbers were measured on an H100 with
+// cuBLAS 13.1 (platforms/measurements/h100-sxm5-80gb/profile): rows of 2050 and 4100 values
+// compared with 2048 and 4096 in efficiency.yaml; odd rows, and gradients with aligned results, in
+// GPT-2's head with its 50257 rows at batches 8 and 32.
 double misaligned_share(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const int bytes = row_alignment(kernel);
   if (bytes >= 16) return 1;
@@ -203,7 +205,7 @@ double misaligned_share(const Kernel& kernel, const Device& device, const Kernel
 }
 
 // Share of their speed that Hopper's matrix units reach for tf32 gradients. They read tf32 operands
-// from shared memory only along k (PTX, wgmma: no transposed operands of 32 bits), and each
+// from shared memory only along k (PTX, wgmma: no transposed operands of 32 bits), but each
 // gradient has one operand in the other direction. Measured for the gradients of GPT-2's four
 // products on an H100, batches 8 and 32 (profile.yaml beside efficiency.yaml).
 double transposed_share(const Kernel& kernel, const Device& device) {
@@ -228,8 +230,8 @@ KernelTime gemm_time(const Kernel& kernel, const Device& device, const KernelLaw
 }
 
 // Whether PyTorch uses cuDNN for a depthwise convolution: always with channels last, and in fp16
-// for small square filters (use_cudnn_depthwise in aten/src/ATen/native/Convolution.cpp). All
-// others run PyTorch's own kernels.
+// for small square filters (use_cudnn_depthwise in aten/src/ATen/native/Convolution.cpp). For all
+// others it uses its own kernels.
 bool library_depthwise(const Kernel& kernel) {
   const ConvGeometry& g = kernel.conv;
   const bool small = g.kernel_h == g.kernel_w && g.kernel_h <= 5 && g.kernel_h % 2 == 1;
@@ -241,16 +243,17 @@ bool library_depthwise(const Kernel& kernel) {
 double vector_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const ConvGeometry& g = kernel.conv;
   // Most instructions of these kernels load values, compute indices and check bounds. Their limits
-  // (issue slots, integer lanes) have been equal per multiprocessor and clock since Volta, so the
-  // rate is in units of 64 multiply-adds, also for devices that count 128 fp32 lanes in their peak
-  // (docs/device-models.md).
+  // (issue slots, integer lanes) have been equal per multiprocessor and clock since Volta. The rate
+  // is therefore in units of 64 multiply-adds, also for devices that count 128 fp32 lanes in their
+  // peak (docs/device-models.md).
   constexpr double lanes = 64;
   const double lane_flops = 2 * lanes * device.multiprocessors * device.clock_hz;
   const double peak = lane_flops > 0 ? std::min(device.fp32_flops, lane_flops) : device.fp32_flops;
   double rate = peak * device.efficiency.vector;
   if (g.channels_in == g.groups && !library_depthwise(kernel)) rate *= law.depthwise_native;
   if (kernel.pass == Pass::weight_gradient) rate *= law.vector_weight_gradient;
-  // The data gradient has an output per pixel of the input, the others work along the output.
+  // The data gradient computes an output for each pixel of the input; the other passes work on the
+  // pixels of the output.
   const double pixels = kernel.pass == Pass::data_gradient
                             ? static_cast<double>(g.height_in) * static_cast<double>(g.width_in)
                             : static_cast<double>(g.height_out) * static_cast<double>(g.width_out);
@@ -259,7 +262,7 @@ double vector_seconds(const Kernel& kernel, const Device& device, const KernelLa
   return (kernel.flops + 2 * law.vector_overhead_taps * outputs) / rate;
 }
 
-// The law with the tile constants of grouped convolutions in fp32, whose sums are short.
+// The law with the tile constants of grouped convolutions in plain fp32, whose sums are short.
 KernelLaw of_groups(KernelLaw law) {
   law.tile_fill_steps = law.grouped_fill_steps;
   law.tile_reuse = law.grouped_tile_reuse;
@@ -268,7 +271,7 @@ KernelLaw of_groups(KernelLaw law) {
 
 // Tile shapes of cuDNN's plain fp32 kernels for filters of more than one tap, and of unfused
 // Winograd's products (128x128, 128x64 and 128x32 in the kernels' names). Only the weight gradient,
-// whose sum is long, is split along k. Convolutions of 1 x 1 run as products.
+// which has a long sum, is split along k. Convolutions of 1 x 1 run as products.
 constexpr std::array plain_tiles{Tile{128, 128}, Tile{128, 64}, Tile{128, 32}};
 
 double plain_convolution_seconds(const MatrixShape& shape, double rate, bool weight_gradient,
@@ -304,10 +307,10 @@ Pass3x3 pass_of(const Kernel& kernel) {
 }
 
 // Winograd's algorithm F(2 x 2, 3 x 3) of Lavin and Gray in one kernel that transforms and
-// multiplies: 16 multiplications per tile and channel instead of 36. A block computes 4 x 8 tiles
-// of one image (cuDNN's kernels have tile148 in their names), which are 8 x 16 outputs, for 32
-// channels. In the trace tests/data/ns_resolution_trace of HolisticTraceAnalysis, 64 channels of 32
-// images of 56 x 56 run in a grid of 64 x 7 x 4 blocks.
+// multiplies: 16 multiplications per tile and channel instead of 36. A block computes, for 32
+// channels, 4 x 8 tiles of one image (cuDNN's kernels have tile148 in their names), which are 8 x
+// 16 outputs. In the trace tests/data/ns_resolution_trace of HolisticTraceAnalysis, 64 channels of
+// 32 images of 56 x 56 run in a grid of 64 x 7 x 4 blocks.
 double fused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const Pass3x3 of = pass_of(kernel);
   constexpr double block_height = 8, block_width = 16, block_channels = 32;
@@ -322,8 +325,8 @@ double fused_winograd_seconds(const Kernel& kernel, const Device& device, const 
   return waves_charged(blocks / sms, law) * per_step * (of.in + fill);
 }
 
-// Winograd's algorithm F(4 x 4, 3 x 3) in three kernels with the transformed values in memory: 36
-// multiplications per tile and channel instead of 144, as 36 batched products.
+// Winograd's algorithm F(4 x 4, 3 x 3) in three kernels that pass the transformed values through
+// memory: 36 multiplications per tile and channel instead of 144, as 36 batched products.
 double unfused_winograd_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const Pass3x3 of = pass_of(kernel);
   constexpr double edge = 4;
@@ -354,7 +357,7 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
     return time;
   }
   double rate = matrix_rate(kernel.math, device.efficiency.convolution, device);
-  // Grouped kernels with channels first do without matrix units in every precision before Ampere.
+  // Before Ampere, grouped kernels with channels first run without matrix units in every precision.
   const bool plain = !on_matrix_units(kernel.math, device) ||
                      (g.groups > 1 && !g.channels_last && device.compute_capability < 80);
   if (plain) rate = vector_product_rate(device, device.efficiency.convolution_fp32);
@@ -363,7 +366,7 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
     rate *= plain ? law.weight_gradient_fp32 : law.weight_gradient;
   MatrixShape shape{static_cast<double>(kernel.m), static_cast<double>(kernel.n),
                     static_cast<double>(kernel.k), static_cast<double>(kernel.batch)};
-  // The data gradient of a strided convolution skips the taps that meet no output.
+  // The data gradient of a strided convolution skips the taps that have no output.
   const double dense = 2 * shape.m * shape.n * shape.batch;
   if (dense > 0) shape.k = std::min(shape.k, kernel.flops / dense);
   if (!plain) {
@@ -407,10 +410,11 @@ KernelTime convolution_time(const Kernel& kernel, const Device& device, const Ke
   return time;
 }
 
-// Fused attention, by FLOPs over an achieved fraction of the peak. Since Ampere, fused attention of
-// 32-bit values computes each product as three tf32 products, whether tf32 is allowed or not
-// (PyTorch, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32); an H100 takes 74.8 and
-// 74.4 ms for GPT-2's. Its backward then runs at 1.14 times the rate of its forward.
+// Fused attention: its FLOPs divided by an achieved fraction of the peak. Since Ampere, fused
+// attention of 32-bit values computes each product as three tf32 products, whether tf32 is allowed
+// or not (PyTorch, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32): on an H100,
+// GPT-2's attention takes 74.8 and 74.4 ms in the two cases. Its backward then runs at 1.14 times
+// the rate of its forward.
 KernelTime attention_time(const Kernel& kernel, const Device& device, const KernelLaw& law) {
   const bool in_parts = device.compute_capability >= 80 &&
                         (kernel.math == MathMode::tf32 || kernel.math == MathMode::fp32);
@@ -431,7 +435,7 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
 }
 
 // Time of a batch norm in bf16 relative to fp16. PyTorch uses cuDNN for batch norm in all types but
-// bf16 (use_cudnn in aten/src/ATen/native/Normalization.cpp), for which its own kernels give each
+// bf16 (use_cudnn in aten/src/ATen/native/Normalization.cpp); in bf16 its own kernels assign each
 // channel to one block. Measured in ResNet-50 and DenseNet-121 on an H100, batches 8 and 32
 // (platforms/measurements/h100-sxm5-80gb/profile).
 double native_norm_factor(const Kernel& kernel, const Device& device) {
@@ -457,12 +461,13 @@ namespace {
 
 using KernelSizes = std::array<double, 4>;
 
-// The ratio of measured to modelled time at these sizes, from a cache per thread: layers repeat,
-// and a search through all measured kernels takes longer than the model itself.
+// The ratio of measured to modelled time at these sizes. A cache per thread holds earlier results,
+// because layers repeat and a search through all measured kernels takes longer than the model
+// itself.
 double ratio_at(const std::shared_ptr<const MeasuredKernels>& measured,
                 const std::vector<MeasuredKernel>& kernels, const KernelSizes& sizes) {
   struct Memory {
-    std::shared_ptr<const MeasuredKernels> of;  // held, so that nothing else gets its address
+    std::shared_ptr<const MeasuredKernels> of;  // held, so that no other table can get its address
     std::map<std::pair<const std::vector<MeasuredKernel>*, KernelSizes>, double> ratios;
   };
   thread_local Memory memory;
@@ -479,7 +484,7 @@ double ratio_at(const std::shared_ptr<const MeasuredKernels>& measured,
 }
 
 // Correction by measurements of the same chip: the ratio of measured to modelled time of this
-// kernel or of its neighbors in size. 1 for kinds of kernels that were not measured. The data
+// kernel, or of kernels of similar size. 1 for kinds of kernels that were not measured. The data
 // gradient of a convolution counts as a convolution with its channels exchanged.
 double measured_over_modelled(const Kernel& kernel, const Device& device) {
   if (!device.measured) return 1;
@@ -542,8 +547,8 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
   return time;
 }
 
-// A kernel and the layout changes that follow it stand or fall together: an fp32 kernel needs no
-// layout changes, so its time is compared with that of the whole group.
+// A tf32 kernel and the layout changes that follow it are replaced together. An fp32 kernel needs
+// no layout changes, so its time is compared with that of the whole group.
 std::vector<Kernel> chosen_kernels(const std::vector<Kernel>& kernels, const Device& device,
                                    const KernelLaw& law, int element_bytes) {
   std::vector<Kernel> chosen;

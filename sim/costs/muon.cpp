@@ -20,7 +20,7 @@ Kernel streaming(double read, double written) {
   return kernel;
 }
 
-// A product of an m x k with a k x n matrix; `added`: the result is added to a matrix (addmm).
+// A product of an m x k by a k x n matrix. `added`: the product is added to a third matrix (addmm).
 Kernel product(std::int64_t m, std::int64_t n, std::int64_t k, bool added) {
   const auto area = [](std::int64_t a, std::int64_t b) {
     return static_cast<double>(a) * static_cast<double>(b);
@@ -74,7 +74,8 @@ std::vector<Kernel> muon_kernels(const HiddenMatrix& matrix, const MuonSizes& si
 std::vector<double> muon_temporaries(const HiddenMatrix& matrix, const MuonSizes& sizes) {
   const double m = static_cast<double>(std::min(matrix.rows, matrix.columns));
   const double all = matrix.elements();
-  // Nesterov's update (with bf16 gradients also the first X), X, A, B, and the next X.
+  // In the order of the list: Nesterov's update (with bf16 gradients this is also the first X), X,
+  // A, B, and the next X.
   return {sizes.gradient * all, bf16 * all, bf16 * m * m, bf16 * m * m, bf16 * all};
 }
 

@@ -1,6 +1,7 @@
-// Cost of Muon (Jordan et al. 2024; torch.optim.Muon since PyTorch 2.9, torch/optim/_muon.py),
-// whose update of a matrix is its momentum, orthogonalized by Newton and Schulz's iteration.
-// Matrices are updated one after the other; PyTorch has no other form.
+// Cost of Muon (Jordan et al. 2024; torch.optim.Muon since PyTorch 2.9, torch/optim/_muon.py). Muon
+// updates a matrix by its momentum, after Newton and Schulz's iteration has orthogonalised the
+// momentum. Matrices are updated one after the other; PyTorch has no foreach or fused
+// implementation.
 #pragma once
 
 #include <vector>
@@ -20,7 +21,8 @@ struct MuonSizes {
 // Kernels that an eager framework runs for the update of one matrix, in order.
 std::vector<Kernel> muon_kernels(const HiddenMatrix& matrix, const MuonSizes& sizes);
 
-// Bytes of each temporary that is live in the last product of an iteration, where the most are.
+// Bytes of each temporary that is live during the last product of an iteration, the moment at which
+// the temporaries are largest in total.
 std::vector<double> muon_temporaries(const HiddenMatrix& matrix, const MuonSizes& sizes);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // Work together with the names of its parts, for traces. A strategy that issues several layers in
-// one go hands the total to the engine and the parts to an observer.
+// one go hands the total to the engine and the parts to an observer (engine/observer.hpp).
 #pragma once
 
 #include <string_view>

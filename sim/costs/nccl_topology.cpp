@@ -18,8 +18,8 @@ double nvlink_speed(int compute_capability) {
   if (compute_capability == 86) return 12 * giga;
   return 20 * giga;
 }
-// Bytes/s between the sockets of a host as NCCL counts it (fact 99). A PCIe 5 host counts as
-// Sapphire Rapids or later.
+// Bytes/s between the sockets of a host as NCCL counts it (fact 99). An Intel host with PCIe 5
+// counts as Sapphire Rapids or later.
 double socket_speed(const Machine& machine) {
   switch (machine.host.vendor) {
     case CpuVendor::amd:
@@ -32,7 +32,7 @@ double socket_speed(const Machine& machine) {
   return (machine.pcie.generation >= 5 ? 22 : 10) * giga;
 }
 
-// Speeds of a channel that the search tries, in GB/s, best first (fact 100).
+// Speeds that the search tries for a channel, in GB/s, best first (fact 100).
 std::vector<double> intra_candidates(int compute_capability) {
   if (compute_capability >= 100) return {90, 80, 70, 60, 50, 40, 30, 24, 20, 19, 18};
   if (compute_capability >= 90) return {60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3};
@@ -50,8 +50,8 @@ double best_candidate(const std::vector<double>& candidates, double limit) {
   return limit;
 }
 
-// Bytes/s that rings over `ranks` GPUs can use: on all NVLinks of a GPU together, and on the bundle
-// of links between two neighbors, which limits a channel.
+// Bytes/s that rings over `ranks` GPUs can use: `total` on all NVLinks of a GPU together, and
+// `bundle` on the links between two neighbours, which limits a channel.
 struct NvlinkRoom {
   double total, bundle;
 };
@@ -69,8 +69,9 @@ NvlinkRoom nvlink_room(const Machine& machine, int ranks) {
     case NvlinkLayout::cube_mesh:
       break;
   }
-  // DGX-1: neighbors share one or two links. Eight GPUs close rings over all six links of a GPU, a
-  // quad over four, a pair over one, and other counts over two (one ring in both directions).
+  // DGX-1: neighbours share one or two links. Rings over eight GPUs use all six links of a GPU,
+  // rings over a quad use four, a pair uses one, and other counts use two (one ring in both
+  // directions).
   const int usable = ranks == 8 ? 6 : ranks == 4 ? 4 : ranks == 2 ? 1 : 2;
   return {link * std::min(usable, machine.nvlink.links_per_gpu), link};
 }
@@ -81,7 +82,7 @@ bool pair_is_bridged(const Machine& machine, const CommGroup& group) {
 }
 
 // Seconds that a network plugin reports to NCCL and that the table adds to a hop. The table's own
-// figures hold for InfiniBand and RoCE, and NCCL's socket transport reports no latency. AWS's
+// latencies hold for InfiniBand and RoCE, and NCCL's socket transport reports no latency. AWS's
 // plugin reports 75 us for EFA (aws-ofi-nccl, platform data of p4d and p5).
 double nic_latency(const FabricSpec& fabric) {
   return fabric.kind == FabricKind::efa ? 75e-6 : 0;
@@ -128,7 +129,7 @@ NodeLinks node_links(const Machine& machine, const CommGroup& group) {
       group.first_local / machine.pcie.gpus_per_switch == last / machine.pcie.gpus_per_switch;
   links.crosses_sockets =
       group.first_local / gpus_per_socket(machine) != last / gpus_per_socket(machine);
-  // Fact 108: direct within a switch tree, or between two GPUs of an AMD host.
+  // Copies are direct within a switch tree, or between two GPUs of an AMD host (fact 108).
   const bool direct = machine.intra != IntraLink::host && machine.pcie.peer_to_peer &&
                       (one_switch || (ranks == 2 && machine.host.vendor == CpuVendor::amd));
   links.path = direct ? NodePath::pcie_peer : NodePath::host_memory;
@@ -161,7 +162,7 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
   s.intra_link = links.path == NodePath::none ? NcclLink::net
                  : nvlink                     ? NcclLink::nvlink
                                               : NcclLink::pci;
-  // LL128 relies on 128 bytes arriving in order, which EFA does not promise.
+  // LL128 requires that 128 bytes arrive in order, which EFA does not guarantee.
   const bool gpu_direct =
       machine.fabric.kind == FabricKind::infiniband || machine.fabric.kind == FabricKind::roce;
   s.ll128 = cc >= 70 && (nvlink || links.path == NodePath::none) &&
@@ -171,7 +172,7 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
     NcclGraph graph{.channels = nvlink ? links.nvlink_channels : 1,
                     .intra = links.channel,
                     .inter = links.channel};
-    // Fact 100: fast channels are cut in two.
+    // NCCL divides a fast channel into two of half the speed (fact 100).
     const bool kept = cc > 80 && graph.intra < 50 * giga && graph.channels > 4;
     if (graph.intra >= 25 * giga && !kept) {
       graph.channels *= 2;
@@ -180,7 +181,7 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
     }
     s.ring = s.tree = graph;
   } else {
-    // One channel per NIC; the slower of NIC and node limits its speed.
+    // One channel per NIC. The slower of NIC and node determines its speed.
     const int nics = usable_nics(machine, group);
     const double share = static_cast<double>(nics) / group.concurrent;
     NcclGraph graph;
@@ -193,14 +194,15 @@ NcclSystem nccl_system(const Machine& machine, const CommGroup& group) {
       limit = std::min(limit, links.channel / graph.channels);
     graph.intra = graph.inter = best_candidate(inter_candidates(cc), limit);
     s.ring = s.tree = graph;
-    // The search raises the speed of trees inside nodes step by step to twice the speed of NICs; it
-    // matters for two nodes only (ncclTopoCompute in graph/search.cc).
+    // The search raises the speed of trees inside nodes step by step, up to twice the speed of
+    // NICs. The result is used for two nodes only (ncclTopoCompute in graph/search.cc).
     if (nvlink) {
       const double room = links.nvlink_channels * links.channel / graph.channels;
       s.tree.intra = std::max(graph.inter, std::min(2 * limit, room));
     }
   }
-  // NVLink SHARP: one head per GPU, each GPU's NVLinks divided among the heads (fact 101).
+  // NVLink SHARP has one head per GPU, and each GPU's NVLinks are divided among the heads (fact
+  // 101).
   if (nvlink && machine.nvlink.multicast && group.ranks_per_node > 2) {
     const double total = links.nvlink_channels * links.channel;
     s.nvls.channels = group.ranks_per_node;

@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// The ranks of one communicator. The group has ranks_per_node GPUs in each of `nodes` nodes: GPUs
-// first_local, first_local + stride, ... of the node's GPUs 0, 1, ...
+// The ranks of one communicator: ranks_per_node GPUs in each of `nodes` nodes. If a node's GPUs are
+// numbered from 0, the group has the GPUs first_local, first_local + stride, ... of each node.
 //   data parallel over everything:      {ranks_per_node 8, nodes 4}
 //   HSDP sharding group, one per node:  {ranks_per_node 8, nodes 1, concurrent 1}
 //   HSDP replica group:                 {ranks_per_node 1, nodes 4, concurrent 8}
@@ -21,21 +21,21 @@ struct CommGroup {
   int concurrent = 1;  // equal groups per node that run the same collective at the same time and so
                        // share the node's NICs; their GPUs are distinct
   int first_local = 0;
-  int absent = 0;  // ranks that the last node has fewer than the others
-  int stride = 1;  // between neighboring ranks of a node
-  int span = 1;    // send_recv: distance in nodes from sender to receiver
+  int absent = 0;  // number of ranks that the last node lacks
+  int stride = 1;  // between neighbouring ranks of a node
+  int span = 1;    // send_recv: distance from sender to receiver, in nodes
   int axis = 0;    // distinguishes groups of equal shape with different communicators
 
   int ranks() const { return ranks_per_node * nodes - absent; }
   bool operator==(const CommGroup&) const = default;
 };
 
-// The group of the first `ranks` GPUs of a machine, nodes filled one after the other. A partly
-// filled last node has the links of a full one, because NCCL's rings go at the pace of the busiest
-// node.
+// The group of the first `ranks` GPUs of a machine, nodes filled one after the other. A last node
+// that is not full counts as a full one in all link rates, because the busiest node determines the
+// pace of NCCL's rings.
 CommGroup group_of(const Machine& machine, int ranks);
 
-// The path between two neighboring ranks of one node.
+// The path between two neighbouring ranks of one node.
 enum class NodePath {
   none,  // one rank per node
   nvlink,
@@ -44,19 +44,19 @@ enum class NodePath {
   cpu,          // ranks are processes on CPU cores
 };
 
-// Links inside a node as NCCL sees them for a group.
+// Links inside a node as NCCL counts them for a group.
 struct NodeLinks {
   NodePath path = NodePath::none;
   bool crosses_sockets = false;
-  int nvlink_channels = 0;  // number of rings that fit; the next field is the rate of each
-  double channel = 0;       // bytes/s, NCCL's figure
-  double rings = 0;         // bytes/s of one GPU's NVLinks that rings can use, NCCL's figure
-  double bundle = 0;        // bytes/s between two neighbors, NCCL's figure
-  double capacity = 0;      // bytes/s one way that all traffic on one GPU's link shares
+  int nvlink_channels = 0;  // number of rings that fit; `channel` is the rate of each
+  double channel = 0;       // bytes/s, as NCCL counts
+  double rings = 0;         // bytes/s of one GPU's NVLinks that rings can use, as NCCL counts
+  double bundle = 0;        // bytes/s between two neighbours, as NCCL counts
+  double capacity = 0;      // bytes/s one way on one GPU's link, which all traffic shares
 };
 
-// Bytes/s of a PCIe link, one way, as NCCL counts it and as copies reach it (fact 99): 12, 24, 48
-// GB/s for 16 lanes of generations 3, 4, 5.
+// Bytes/s of a PCIe link, one way, as NCCL counts it and as copies reach it (fact 99). For 16 lanes
+// of generations 3, 4 and 5 it is 12, 24 and 48 GB/s.
 double pcie_bytes_per_second(const PcieSpec& pcie);
 
 NodeLinks node_links(const Machine& machine, const CommGroup& group);
@@ -65,7 +65,7 @@ int usable_nics(const Machine& machine, const CommGroup& group);
 
 // The input of NCCL's tuning table for this group.
 NcclSystem nccl_system(const Machine& machine, const CommGroup& group);
-// Channels of the communicator, which are the multiprocessors that a running collective occupies
+// Channels of the communicator. A running collective occupies one multiprocessor for each channel
 // (facts 100, 105).
 int communicator_channels(const NcclSystem& system);
 

@@ -1,6 +1,6 @@
 // The tuning table of NCCL 2.28.9 (graph/tuning.cc; facts 90-98), in its own units: microseconds
-// and GB/s. For every algorithm and protocol, time = base latency + hops x latency of a hop + bytes
-// / (bus bandwidth x ratio of the algorithm).
+// and GB/s. For every algorithm and protocol, time = base latency + number of hops x latency of a
+// hop + bytes / (bus bandwidth x ratio of the algorithm).
 #include "costs/nccl_tuning.hpp"
 
 #include <algorithm>
@@ -13,17 +13,18 @@ namespace {
 
 using PerProtocol = std::array<double, 3>;  // LL, LL128, Simple
 
-// Fact 90: base latency.
+// Base latencies (fact 90).
 constexpr PerProtocol tree_base{6.8, 14.0, 8.4}, ring_base{6.6, 14.0, 8.4};
 constexpr double pat_base = 8.0;
-// Fact 91: latency of a hop; rows NVLink, PCI, network.
+// Latencies of a hop (fact 91). Rows: NVLink, PCI, network.
 constexpr std::array<PerProtocol, 3> tree_hop{
     {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}, {5.0, 8.5, 14.0}}};
 constexpr std::array<PerProtocol, 3> ring_hop{{{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}, {2.7, 4.0, 14.0}}};
 constexpr std::array<double, 3> nvls_hop{25, 0, 18}, nvls_tree_hop{25, 0, 20.9};
 constexpr double pat_net_hop = 14.0;
 
-// Fact 92: caps; rows Volta, Ampere, Hopper, Blackwell; columns 1, 2, more nodes.
+// Caps on the bandwidth (fact 92). Rows: Volta, Ampere, Hopper, Blackwell; columns: one node, two
+// nodes, more nodes.
 using Caps = std::array<std::array<double, 3>, 4>;
 constexpr Caps ll_bus{{{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
 constexpr Caps ring_ll128_channel{
@@ -80,12 +81,12 @@ Hops ring_hops(const NcclSystem& s, std::size_t protocol) {
   return hops;
 }
 
-// Microseconds of all hops, and of the hops between nodes alone.
+// Microseconds of all hops, and of the hops between nodes only.
 struct HopTimes {
   double all = 0, net = 0;
 };
 
-// A ring has one hop per step; in every round it crosses to the next node nodes - 1 times.
+// A ring has one hop per step. In every round, nodes - 1 of these hops lead to another node.
 HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t protocol,
                       double bytes) {
   const Hops hops = ring_hops(s, protocol);
@@ -103,7 +104,8 @@ HopTimes ring_latency(const NcclSystem& s, Collective collective, std::size_t pr
   return times;
 }
 
-// A tree has a chain inside each node and log2(nodes) levels between nodes, both up and down.
+// A tree has a chain inside each node and log2(nodes) levels between nodes. Data pass both up and
+// down.
 HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   const auto link = static_cast<std::size_t>(s.intra_link);
   double inter = tree_hop[2][protocol];
@@ -113,8 +115,8 @@ HopTimes tree_latency(const NcclSystem& s, std::size_t protocol) {
   return {2 * (per_node - 1) * tree_hop[link][protocol] + net, net};
 }
 
-// Cap of LL in GB/s. Across nodes the row depends on the CPU, not on the GPU (fact 92, last
-// sentence of the LL row).
+// Cap of LL in GB/s. Across nodes the row of the table depends on the CPU and not on the GPU (fact
+// 92, last sentence of the LL row).
 double ll_cap(const NcclSystem& s) {
   const std::size_t row =
       s.nodes == 1 ? generation(s.compute_capability) : (s.cpu == CpuVendor::amd ? 1 : 0);
@@ -125,7 +127,7 @@ double graph_bus(const NcclGraph& graph, int nodes) {  // GB/s
   return graph.channels * (nodes <= 2 ? graph.intra : graph.inter) / giga;
 }
 
-// Bus bandwidth of rings in GB/s: LL has a flag with every datum, LL128 one in 16.
+// Bus bandwidth of rings in GB/s. LL sends a flag with every datum, LL128 one flag in 16 words.
 double ring_bus(const NcclSystem& s, std::size_t protocol) {
   const double bus = graph_bus(s.ring, s.nodes);
   if (protocol == 0) return std::min(ll_cap(s), 0.5 * bus);
@@ -136,7 +138,7 @@ double ring_bus(const NcclSystem& s, std::size_t protocol) {
   return bus;
 }
 
-// Bus bandwidth of trees in GB/s, with the caps of the table.
+// Bus bandwidth of trees in GB/s, limited by the caps of the table.
 double tree_bus(const NcclSystem& s, std::size_t protocol) {
   const std::size_t row = generation(s.compute_capability), column = node_column(s.nodes);
   const double channels = s.tree.channels;
@@ -149,7 +151,8 @@ double tree_bus(const NcclSystem& s, std::size_t protocol) {
   return bus;
 }
 
-// GB/s of NVLink SHARP over all channels; 0 if NCCL does not use it for the collective (fact 94).
+// Bandwidth of NVLink SHARP over all channels, in GB/s; 0 if NCCL does not use it for the
+// collective (fact 94).
 double nvls_bus(const NcclSystem& s, Collective collective, bool tree) {
   const NcclGraph& graph = s.nvls;
   if (graph.channels < 2 || tree != (s.nodes > 1)) return 0;
@@ -223,8 +226,8 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   assert(s.ranks >= s.nodes && s.nodes >= 1 && bytes >= 0);
   if (s.ranks == 1 || collective == Collective::all_to_all || collective == Collective::send_recv)
     return {};
-  // Bus bandwidth times a ratio is algorithm bandwidth, full size over time: a ring sends steps /
-  // ranks times the full size over every link; a tree sends it up and down.
+  // Bus bandwidth times a ratio is algorithm bandwidth (full size over time). A ring sends steps /
+  // ranks times the full size over every link; a tree sends it once up and once down.
   Candidates candidates(bytes);
   const double ranks = s.ranks;
   const double ring_ratio = ranks / ring_steps(collective, s.ranks);  // fact 95
@@ -241,7 +244,8 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
     candidates.add(NcclAlgorithm::tree, protocol, tree_base[protocol], tree_latency(s, protocol),
                    tree_bus(s, protocol) * 0.5, kept);
   }
-  // NVLink SHARP inside one node, and its tree over several; only Simple.
+  // NVLink SHARP inside one node, and NVLink SHARP with a tree over several nodes. Both exist only
+  // with Simple.
   const auto link = static_cast<std::size_t>(s.intra_link);
   const double nvls_ratio = collective == Collective::all_reduce ? ring_ratio : 1;
   candidates.add(NcclAlgorithm::nvls, 2, 0, {.all = nvls_hop[link]},
@@ -251,9 +255,10 @@ std::vector<NcclEstimate> nccl_estimates(const NcclSystem& s, Collective collect
   candidates.add(NcclAlgorithm::nvls_tree, 2, 0,
                  {.all = nvls_tree_hop[link] + nvls_net, .net = nvls_net},
                  nvls_bus(s, collective, true) * nvls_ratio);
-  // PAT: log2(nodes) hops, for one rank per node.
+  // PAT needs log2(nodes) hops and is used only with one rank per node.
   const double pat_net = depth * (pat_net_hop + 2 * s.nic_latency / micro) / 3.5;
-  // Fact 98. A reduce-scatter that averages, as FSDP's does, rules PAT out (fact 56).
+  // NCCL uses PAT only under this condition (fact 98). A reduce-scatter that averages, as FSDP's
+  // does, rules PAT out (fact 56).
   if (s.nodes > 1 && s.ranks == s.nodes && collective == Collective::all_gather)
     candidates.add(NcclAlgorithm::pat, 2, pat_base, {.all = pat_net + 2.8 * ranks, .net = pat_net},
                    graph_bus(s.ring, s.nodes) * 0.75);

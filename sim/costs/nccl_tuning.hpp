@@ -1,6 +1,6 @@
 // NCCL 2.28's own estimate of the cost of a collective, by which it chooses algorithm and protocol
 // (facts 89-98, from its tuning table). The input is a NcclSystem, which costs/nccl_topology.hpp
-// derives from a machine. The estimate is not a prediction; costs/collective.hpp corrects it.
+// derives from a machine. The estimate is no good prediction; costs/collective.hpp corrects it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ enum class Collective {
   broadcast,
   reduce,
   all_to_all,
-  send_recv,  // every rank sends to its right neighbor: one point-to-point message
+  send_recv,  // every rank sends to its right neighbour: one point-to-point message
 };
 template <>
 struct EnumNames<Collective> {
@@ -28,8 +28,8 @@ struct EnumNames<Collective> {
                                     "reduce",     "all_to_all", "send_recv"};
 };
 
-// Algorithms of NCCL's table, and in_network: sums in the switches between nodes, which the table
-// lacks.
+// Algorithms of NCCL's table, and in_network, which the table lacks: the switches between nodes
+// compute the sums.
 enum class NcclAlgorithm { tree, ring, nvls, nvls_tree, pat, in_network };
 template <>
 struct EnumNames<NcclAlgorithm> {
@@ -56,10 +56,10 @@ struct NcclSystem {
   int compute_capability = 80;
   CpuVendor cpu = CpuVendor::intel;
   int ranks = 1;
-  int nodes = 1;  // ranks are spread evenly
+  int nodes = 1;  // ranks are assumed to be spread evenly
   NcclLink intra_link = NcclLink::nvlink;
   bool ll128 = true;       // whether LL128 is allowed (fact 98)
-  double nic_latency = 0;  // seconds the graph adds to a network hop
+  double nic_latency = 0;  // seconds that a network plugin adds to a hop
   NcclGraph ring{};        // also used by PAT
   NcclGraph tree{};
   NcclGraph nvls{};  // channels = 0: no NVLink SHARP
@@ -70,25 +70,25 @@ struct NcclEstimate {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;
   double latency = 0;         // seconds
-  double hops = 0;            // seconds of the latency that are hops
-  double net_hops = 0;        // seconds of the hops between nodes
+  double hops = 0;            // the part of the latency that hops take, in seconds
+  double net_hops = 0;        // the part that hops between nodes take, in seconds
   double bandwidth = 0;       // bytes/s of the collective's full size (algorithm bandwidth)
-  double full_bandwidth = 0;  // without the loss of fact 97 that depends on the size
+  double full_bandwidth = 0;  // bandwidth without the loss of fact 97, which depends on the size
   double seconds = 0;         // latency + bytes / bandwidth
 };
 
 // Number of messages that one rank sends one after the other in a ring.
 int ring_steps(Collective collective, int ranks);
 
-// Share of its full bandwidth that a tree all-reduce of this size reaches (fact 97): a continuous
-// line through the table's size classes. With the table's own steps, a longer message could be
-// faster.
+// Share of its full bandwidth that a tree all-reduce of this size reaches (fact 97). The table has
+// one share for each class of sizes; this function joins them by a continuous line, because with
+// steps a longer message could take less time than a shorter one.
 double tree_size_factor(NcclProtocol protocol, double bytes);
 
 // Estimates for all algorithms and protocols that NCCL would consider at this size, the fastest
-// first. `bytes` is the full logical size: the buffer of an all-reduce, ranks x shard of an
-// all-gather. Empty for one rank and for collectives that NCCL does not tune (all_to_all,
-// send_recv).
+// first. `bytes` is the full logical size, for example the buffer of an all-reduce, or ranks x
+// shard of an all-gather. Empty for one rank and for collectives that NCCL does not tune
+// (all_to_all, send_recv).
 std::vector<NcclEstimate> nccl_estimates(const NcclSystem& system, Collective collective,
                                          double bytes);
 

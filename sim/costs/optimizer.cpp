@@ -1,6 +1,6 @@
 // Bytes, kernels and state of each optimizer, by implementation. Every rule is a list of
-// elementwise passes with their bytes per parameter, as torch.optim runs them; a fused
-// implementation reads and writes each tensor once.
+// elementwise passes with their bytes per parameter, as torch.optim runs them. A fused
+// implementation instead reads and writes each tensor once.
 #include "costs/optimizer.hpp"
 
 #include <algorithm>
@@ -18,9 +18,10 @@ namespace {
 constexpr double tensors_per_launch = 36;
 constexpr double elements_per_launch = 320 * 65536.0;
 
-// Bytes per element of the tensors that the update reads and writes. A master copy in fp32 is
-// updated from gradients that are copied to fp32 (unless they are kept in fp32), and cast back
-// (fact 137). pure-bf16 updates in bf16; all other modes in fp32.
+// Bytes per element of the tensors that the update reads and writes. With an fp32 master copy
+// (`master`), the update reads fp32 gradients: half-precision gradients are copied to fp32 first
+// (`widens_gradients`), and the updated master copy is cast back to half precision (fact 137).
+// pure-bf16 updates in bf16; all other modes in fp32.
 struct Sizes {
   double parameter, gradient, state;
   bool master, widens_gradients;
@@ -146,9 +147,9 @@ Passes separate_passes(const OptimizerSpec& optimizer, const Sizes& s) {
   return passes;
 }
 
-// Bytes per parameter of a fused update: one pass over parameter, gradient and states. LAMB also
-// reads all gradients for their norm first, writes its update over the gradient, and reads update
-// and parameter a second time for their norms and the step.
+// Bytes per parameter of a fused update: one pass over parameter, gradient and states. LAMB needs
+// more: it first reads all gradients for their norm, writes its update over the gradient, and reads
+// update and parameter a second time for their norms and the step.
 double fused_bytes(const OptimizerSpec& optimizer, const Sizes& s) {
   const double one_pass = 2 * s.parameter + s.gradient + 2 * s.state * states(optimizer);
   return optimizer.name == OptimizerKind::lamb ? one_pass + 2 * s.parameter + 4 * s.gradient
@@ -193,7 +194,7 @@ double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision
   const Sizes s = sizes(precision);
   const double master = s.master ? s.parameter : 0;
   if (optimizer.elements <= 0) return states(optimizer) * s.state + master;
-  // Each element of a matrix has one state less.
+  // Muon stores only a momentum for an element of a matrix: one state less than AdamW.
   const double share = matrix_elements(optimizer) / optimizer.elements;
   return (states(optimizer) - share) * s.state + master;
 }
@@ -211,8 +212,9 @@ MuonSizes muon_sizes(Precision precision) {
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
   const Sizes s = sizes(precision);
   const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
-  // Adam's denominators; for SGD and RMSprop, gradients with the decay added. (Adam frees its
-  // decayed gradients before it allocates denominators, so they do not count.)
+  // Adam's, RMSprop's, Lion's and LAMB's denominators or updates; for SGD and RMSprop also the
+  // gradients with the decay added. Adam's decayed gradients do not count, because it frees them
+  // before it allocates the denominators.
   const bool denominators = foreach && optimizer.name != OptimizerKind::sgd;
   const bool decayed =
       foreach && optimizer.weight_decay > 0 &&
@@ -238,8 +240,8 @@ double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precisi
   return 2 * s.state;
 }
 
-// bytes_per_parameter is relative to all `elements`, although matrices have no part of the update
-// here; the extra passes for master copies and loss scaling cover all elements.
+// bytes_per_parameter is a mean over all `elements`, although the update here leaves out matrices.
+// The extra passes for master copies and loss scaling cover all elements.
 OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
                                          double elements, int tensors) {
   if (elements <= 0 || tensors <= 0) return {};
@@ -266,7 +268,8 @@ OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precisi
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors) {
   OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);
-  // Bytes of the matrices' kernels count per element of the whole model.
+  // bytes_per_parameter is a mean over all elements, so the bytes of each matrix are divided by
+  // their number.
   for (const HiddenMatrix& matrix : optimizer.matrices) {
     for (const Kernel& kernel : muon_kernels(matrix, muon_sizes(precision))) {
       traffic.bytes_per_parameter += (kernel.bytes_read + kernel.bytes_written) / elements;
@@ -300,8 +303,8 @@ double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precisio
   const double bytes = optimizer.implementation == OptimizerImplementation::fused
                            ? fused_bytes(optimizer, s)
                            : separate_passes(optimizer, s).bytes;
-  // Streaming on the host reaches about 0.8 of the memory bandwidth (STREAM, as on devices: fact
-  // 128).
+  // An update on the host reaches about 0.8 of the memory bandwidth (STREAM; a similar share as on
+  // devices, fact 128).
   return host.memory_bandwidth > 0 ? elements * bytes / (0.8 * host.memory_bandwidth) : 0;
 }
 

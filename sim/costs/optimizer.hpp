@@ -1,7 +1,7 @@
-// Model of the optimizer step: the state that it keeps, the bytes that it moves and the kernels
-// that it launches, by update rule and implementation (facts 137, 138), on the device or on the
-// host (facts 44, 59). Cost sources price the traffic; the memory room allocates state and
-// temporaries.
+// Model of the optimizer step: the state that an optimizer stores, the bytes that an update moves
+// and the kernels that it launches, by update rule and implementation (facts 137, 138), on the
+// device or on the host (facts 44, 59). The cost models turn the bytes into seconds; sim/memory
+// allocates state and temporaries.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ template <>
 struct EnumNames<OptimizerKind> {
   static constexpr std::array names{"sgd", "adam", "adamw", "rmsprop", "lion", "lamb", "muon"};
 };
-// Forms of torch.optim: one kernel per tensor and operation, one per operation over lists of
-// tensors, one for the whole update.
+// Implementations of torch.optim. for_loop launches a kernel for each tensor and operation, foreach
+// one for each operation over lists of tensors, and fused one for the whole update.
 enum class OptimizerImplementation { for_loop, foreach, fused };
 template <>
 struct EnumNames<OptimizerImplementation> {
@@ -34,26 +34,28 @@ struct EnumNames<OptimizerImplementation> {
 struct OptimizerSpec {
   OptimizerKind name = OptimizerKind::sgd;
   double learning_rate = 0.01;  // for real training runs; not part of a scenario
-  double momentum = 0;          // of sgd and rmsprop; 0 keeps no state
+  double momentum = 0;          // of sgd and rmsprop; with 0 no momentum is stored
   double weight_decay = 0;
   OptimizerImplementation implementation =
       OptimizerImplementation::foreach;  // PyTorch's default (fact 138)
-  // Filled in by for_model(): the matrices that muon orthogonalizes, and the number of all
-  // parameters.
+  // Set by for_model(), and only for muon: the matrices that muon orthogonalises, and the number of
+  // the model's parameters.
   std::vector<HiddenMatrix> matrices{};
   double elements = 0;
 };
 
-// Whether every implementation makes one pass over the parameters: SGD without momentum and decay.
+// Whether every implementation makes a single pass over the parameters, which is so for SGD without
+// momentum and weight decay.
 inline bool is_one_pass(const OptimizerSpec& optimizer) {
   return optimizer.name == OptimizerKind::sgd && optimizer.momentum == 0 &&
          optimizer.weight_decay == 0;
 }
 
-// The spec with the matrices of a model, if the rule is muon. Without them muon is priced as AdamW.
+// The spec with the matrices of a model, if the rule is muon; other rules are returned unchanged. A
+// muon spec without matrices costs as much as AdamW.
 OptimizerSpec for_model(OptimizerSpec optimizer, const TrainingStep& step);
-// The spec for a subset of the trainable tensors, whose matrices are renumbered by their position
-// in `tensors`.
+// The spec for the listed tensors only. Matrices of other tensors are dropped, and
+// HiddenMatrix::tensor becomes the position in `tensors`.
 OptimizerSpec of_tensors(const OptimizerSpec& optimizer, const std::vector<int>& tensors);
 
 template <class Visitor>
@@ -68,55 +70,61 @@ void describe(Visitor& v, OptimizerSpec& o) {
           "Kernels per tensor and operation, per operation over all tensors, or one.");
 }
 
-// State bytes per parameter: momenta, and the fp32 master copy of half-precision parameters. For
-// muon the mean over the model's parameters.
+// State bytes per parameter: moments and momenta, and the fp32 master copy of half-precision
+// parameters. For muon it is the mean over all parameters of the model.
 double optimizer_state_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes per element of a matrix that muon orthogonalizes: state, and temporaries during the step.
-// The temporaries of the matrix that is being updated are apart, muon_temporaries().
+// Bytes per element of a matrix that muon orthogonalises: state, and fp32 copies of half-precision
+// gradients, which live to the end of the update. muon_temporaries() counts the temporaries of the
+// one matrix that is being updated.
 struct MatrixMemory {
   double state_bytes = 0, temporary_bytes = 0;
 };
 MatrixMemory matrix_memory(Precision precision);
 MuonSizes muon_sizes(Precision precision);
 
-// Bytes per parameter of temporaries that live during the update: a list of foreach Adam (fact 127)
-// or of foreach SGD with weight decay, and fp32 copies of half-precision gradients for a master
-// copy. Like the next function, not for muon's matrices.
+// Bytes per parameter of the temporaries of all tensors that live during the update. foreach has a
+// list of denominators (fact 127; all rules but SGD), and with weight decay a list of decayed
+// gradients (SGD and RMSprop). Every implementation with a master copy adds fp32 copies of
+// half-precision gradients. Matrices of muon have matrix_memory() instead.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes per parameter of temporaries for one tensor after the other, in the for-loop form: Adam's
-// square root and quotient (observed in PyTorch 2.15, calibrate/oracle/gpu).
+// Bytes per parameter of the temporaries of one tensor, which the for-loop implementation allocates
+// for one tensor after the other: two for Adam, AdamW and LAMB (square root and quotient, observed
+// in PyTorch 2.15, calibrate/oracle/gpu), one for RMSprop and Lion, and one for SGD with weight
+// decay. 0 for other implementations.
 double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
 // Work of one update.
 struct OptimizerTraffic {
   double bytes_per_parameter = 0;  // read + written
-  int passes = 0;                  // elementwise operations over all parameters
+  int passes = 0;  // elementwise operations over all parameters; without muon's matrices
   int launches = 0;
-  int operators = 0;  // dispatched by the host
+  int operators = 0;  // operators that the host dispatches
 };
-// Work of an update of `elements` parameters in `tensors` tensors. Includes GradScaler's unscale
-// pass if the precision needs loss scaling (fact 22).
+// Work of an update of `elements` parameters in `tensors` tensors. If the precision needs loss
+// scaling (fact 22), it includes GradScaler's unscale pass.
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors);
-// The work without the orthogonalization of muon's matrices: the update of all other tensors, and
-// the passes over all gradients and parameters.
+// The work without the orthogonalisation of muon's matrices: the update of all other tensors, and
+// the passes that cover all elements, matrices included: the casts for a master copy, and
+// GradScaler's unscale pass.
 OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
                                          double elements, int tensors);
 
-// Whether the host waits for the device in each step, because loss scaling reads a flag back (fact
+// Whether the host waits for the device in each step because loss scaling reads a flag back (fact
 // 22).
 bool optimizer_synchronises(Precision precision);
 
-// Bytes and launches of gradient clipping by global norm: one pass that reads, one pass that
-// scales. ComputeCosts::stream() prices them.
+// Bytes and launches of gradient clipping by the global norm: one pass reads the gradients, one
+// scales them. ComputeCosts::stream() turns them into seconds.
 double clipping_bytes(Precision precision, double elements);
 int clipping_launches(double elements, int tensors);
 
-// Seconds of an update by the host's cores on parameters in host memory (CPU offload, a server on a
-// CPU): bound by host memory bandwidth (facts 44, 73). Throws ConfigError for muon, whose products
-// are bound by arithmetic: the rate of the host's cores is not known.
+// Seconds that the host's cores need for an update of parameters in host memory (CPU offload, or a
+// parameter server on a CPU). Host memory bandwidth limits it (facts 44, 73); 0 if that bandwidth
+// is unknown. Throws ConfigError for muon, because arithmetic limits its products and the
+// arithmetic rate of the host's cores is unknown.
 double host_optimizer_seconds(const OptimizerSpec& optimizer, Precision precision, double elements,
                               const HostSpec& host);
 

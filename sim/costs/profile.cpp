@@ -31,7 +31,8 @@ void describe(Visitor& v, ProfileSetting& p) {
 template <class Visitor>
 void describe(Visitor& v, ProfileNoise& p) {
   v.field("samples", p.samples, "Repetitions behind every figure.", {.min = 0});
-  // Without an upper limit in effect: a busy machine must not cost the whole profile.
+  // There is no real upper limit, because measurements on a busy machine must not make the whole
+  // profile invalid.
   v.field("relative_spread", p.relative_spread,
           "Median over the figures of (90th percentile - median) / median.",
           {.unit = Dimension::fraction, .min = 0, .max = 1e9});
@@ -255,7 +256,7 @@ void require_ascending(const std::vector<Item>& items, Size size, const Node& no
         node.error(fmt::format("{} must be in ascending order without repetition", what)));
 }
 
-// The value of a key, for the location of an error; the node itself if the key is absent.
+// The value of a key, or the node itself if the key is absent; used for the location of an error.
 Node child(const Node& node, const char* key) {
   return node.find(key).value_or(node);
 }
@@ -302,8 +303,7 @@ void check_order(const Profile& profile, const Node& node, Diagnostics& diagnost
 
 }  // namespace
 
-// The end mark must be the last key, so that a file that was cut off is never taken for a whole
-// one.
+// The end mark must be the last key, so that a truncated file is never accepted as a complete one.
 Profile parse_profile(const Node& node) {
   Diagnostics diagnostics;
   Profile profile = read<Profile>(node, diagnostics);
@@ -317,8 +317,8 @@ Profile parse_profile(const Node& node) {
   return profile;
 }
 
-// Optional columns of a curve are kept only if some point has them, because an empty column says
-// "not measured".
+// An optional column of a curve is copied only if some point has a value for it, because an empty
+// column means "not measured".
 void apply_profile(const Profile& profile, Machine& machine) {
   std::vector<CollectiveCurve> curves;
   for (const ProfileCollective& measured : profile.collectives) {
@@ -368,7 +368,7 @@ std::string profile_fields() {
 
 namespace {
 
-// The file of a path that may name a folder.
+// The file that a path names, which may be a folder with a profile.yaml.
 std::string file_of_profile(const std::string& path) {
   std::error_code none;  // a name too long for the system is no folder
   const bool folder = std::filesystem::is_directory(path, none);

@@ -1,12 +1,12 @@
-// A measured profile: the calibration's figures of one device and its software (profile.yaml,
-// docs/profile-format.md), and the cost source that serves it. The cost source answers for a layer,
-// in this order:
+// A measured profile: the calibration's numbers of one device and its software (profile.yaml,
+// docs/profile-format.md), and the cost source that answers from it. The time of a layer comes from
+// the first of these sources that exists:
 //   measured      the profile has this model, input size, precision and batch
 //   interpolated  the batch lies between two measured ones that are at most a factor of 10 apart
-//   modelled      otherwise, by the fallback (the roofline model). At another batch of a measured
-// model, the modelled time is multiplied by the ratio of measured to modelled time at the
-// neighboring batches; in a model that is not measured, by the ratio of layers of its class
-// (ProfileKin). A backward pass that was not measured is modelled.
+//   modelled      otherwise: the fallback's time (the roofline model), corrected
+// At another batch of a measured model, the correction is the ratio of measured to modelled time at
+// the neighbouring batches; for a model that was not measured, it is the ratio of layers of the
+// same class (ProfileKin). A backward pass that was not measured is modelled.
 #pragma once
 
 #include <map>
@@ -33,17 +33,17 @@ struct ProfileSetting {
 };
 
 struct ProfileNoise {
-  int samples = 0;             // repetitions behind every figure
+  int samples = 0;             // number of repetitions of every measurement
   double relative_spread = 0;  // median over layers of (90th percentile - median) / median
 };
 
-// Host seconds of dispatch. All 0, or left out: dispatch is included in the layer times, as on
-// CPUs, where one thread does both.
+// Host seconds of dispatch. If all are 0 or left out, the layer times include dispatch, as on CPUs,
+// where one thread dispatches and computes.
 struct ProfileHost {
   double operator_seconds = 0;           // dispatch of one forward operator
-  double backward_operator_seconds = 0;  // of one backward operator
-  double launch_seconds = 0;             // one more launch inside an operator
-  double update_operator_seconds = 0;  // of one operator of a for-loop update; 0 = operator_seconds
+  double backward_operator_seconds = 0;  // dispatch of one backward operator
+  double launch_seconds = 0;             // one additional launch inside an operator
+  double update_operator_seconds = 0;    // one operator of a for-loop update; 0 = operator_seconds
 };
 
 // Times of one layer at one batch.
@@ -51,7 +51,7 @@ struct ProfileLayer {
   std::string name;                        // as in the model file
   double forward_seconds = 0;              // device time, medians
   std::optional<double> backward_seconds;  // absent = not measured
-  // Interquartile range over median, like every `iqr` in this file; 0 = not noted.
+  // Interquartile range over median, like every `iqr` in this file; 0 = not recorded.
   double forward_iqr = 0;
   double backward_iqr = 0;
   // Bytes of the largest temporary block during the layer, e.g. cuDNN's workspace of a convolution.
@@ -59,28 +59,29 @@ struct ProfileLayer {
   std::optional<double> forward_workspace = std::nullopt, backward_workspace = std::nullopt;
 };
 
-// Bytes of tensors of one rank's step, optimizer state included. 0 = not measured.
+// Bytes of the tensors of one rank's step. 0 = not measured.
 struct ProfileMemory {
   double parameters = 0;
-  double buffers = 0;  // running statistics and the like
+  double buffers = 0;  // running statistics of batch norm and the like
   double optimizer_state = 0;
-  double saved_activations = 0;  // live after forward, besides the above and the batch
-  double peak = 0;               // of everything
+  double saved_activations = 0;  // live after forward, besides the fields above and the batch
+  double peak = 0;               // of all tensors together
   double reserved = 0;           // by the caching allocator; 0 on CPUs
-  double kept = 0;               // live between steps, besides the above; 0 on CPUs
+  double kept = 0;               // live between steps, besides the fields above; 0 on CPUs
 };
 
 // Everything measured of one model at one batch.
 struct ProfileBatch {
   std::int64_t samples = 0;
-  // Standard deviation of the logarithm of the whole step from one step to the next, without drift:
+  // Standard deviation of the logarithm of the step time between successive steps, without drift:
   // the sigma of a lognormal jitter per step. 0 = not measured.
   double step_sigma = 0;
-  // Single steps of all ranks, each over the median of its neighbors in time, interruptions
-  // included: samples of the jitter's distribution. Empty = not measured.
+  // Times of single steps of all ranks, each divided by the median of its neighbours in time;
+  // interruptions are included. They are samples of the jitter's distribution. Empty = not
+  // measured.
   std::vector<double> step_factors;
-  // Host seconds as in ProfileHost, but of this model and batch; 0 = ProfileHost's. For layers
-  // only.
+  // Host seconds as in ProfileHost, but measured with this model and batch, and used only for
+  // layers; 0 = ProfileHost's.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
   double update_operator_seconds = 0;
@@ -93,8 +94,8 @@ struct ProfileModel {
   std::string model;
   Precision precision = Precision::fp32;
   double input_bytes_per_sample =
-      0;  // identifies the input size (TrainingStep::input_bytes / samples)
-  std::vector<ProfileBatch> batches;  // ascending
+      0;  // tells input sizes apart (TrainingStep::input_bytes / samples)
+  std::vector<ProfileBatch> batches;  // ascending by samples
 };
 
 // One measured optimizer update of `elements` parameters in `tensors` tensors.
@@ -116,12 +117,13 @@ struct ProfileCopy {  // streaming through device memory, read + written
 };
 
 struct ProfileHookPoint {
-  double bytes = 0;             // of the bucket's gradients
-  std::vector<double> seconds;  // of each stage, medians: before each collective, after the last
+  double bytes = 0;  // gradients of the bucket
+  // Medians, one for each stage: the stages before each collective, and the last one.
+  std::vector<double> seconds;
 };
 struct ProfileHook {  // a communication hook's work on a bucket
   HookSettings settings;
-  std::string model;                     // whose gradients filled the buckets
+  std::string model;                     // the model whose gradients filled the buckets
   std::vector<ProfileHookPoint> points;  // ascending bytes
 };
 
@@ -129,12 +131,13 @@ struct ProfileCurvePoint {
   double bytes = 0;
   double seconds = 0;
   double host_seconds = 0;  // CPU time of one rank's process meanwhile; 0 = not measured
-  // Speeds of the ranks' compute and of the collective while both run, relative to running alone; 0
-  // = not measured.
+  // Speeds of the ranks' compute and of the collective while both run, relative to each running
+  // alone; 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
-  double sender_seconds = 0;    // send_recv: after which the sender is free; 0 = not measured
-  double one_core_seconds = 0;  // send_recv: both processes on one core; 0 = not measured
+  double sender_seconds = 0;  // send_recv: time after which the sender is free; 0 = not measured
+  // send_recv: time if both processes share one core; 0 = not measured.
+  double one_core_seconds = 0;
 };
 struct ProfileCollective {
   std::string collective;  // a name of Collective: "all_reduce", ..., "send_recv"
@@ -146,8 +149,8 @@ struct ProfileCollective {
 
 struct ProfileAllocator {
   double context_bytes = 0;           // device memory used before the first tensor
-  double matmul_workspace_bytes = 0;  // fact 124
-  // Bytes that libraries keep between steps in plain training of a single rank; the median over the
+  double matmul_workspace_bytes = 0;  // cuBLAS's workspace (fact 124)
+  // Bytes that libraries hold between steps in plain training on a single rank: the median over the
   // measured models. 0 = not measured.
   double kept_bytes = 0;
 };
@@ -167,23 +170,24 @@ struct Profile {
   std::vector<ProfileCopy> copies;  // ascending bytes
   std::vector<ProfileHook> hooks;
   std::vector<ProfileCollective> collectives;
-  bool complete = true;  // the end mark: the last line of the file
+  bool complete = true;  // the end mark, which is the last line of the file
 };
 
 // Reads a profile. `path`: a file, or a folder that holds profile.yaml. Throws ConfigError for
 // unknown fields, batches or sizes that do not ascend, times that are not positive, and a file that
 // was cut off.
 Profile load_profile(const std::string& path);
-// Reads a profile through a cache of the file that was read last, which is valid until the size or
-// time of the file changes; a profile of megabytes takes a second to read. Thread-safe.
+// Reads a profile as load_profile() does, but through a cache of the file that was read last; a
+// profile of megabytes takes a second to read. A cached profile is valid until the size or time of
+// the file changes. Thread-safe.
 std::shared_ptr<const Profile> shared_profile(const std::string& path);
 Profile parse_profile(const Node& node);
 std::string profile_schema();                      // JSON Schema of profile.yaml
 std::string profile_fields();                      // its fields, as a Markdown table
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
 
-// Puts the profile's facts about the machine itself into `machine`: collective curves (before the
-// machine's own, so that they win) and the allocator's figures.
+// Puts the profile's facts about the machine into `machine`: the allocator's numbers, and
+// collective curves. The curves are placed before the machine's own and so take precedence.
 void apply_profile(const Profile& profile, Machine& machine);
 
 // The profile's model with the name, precision and input size of the step; nullptr if there is none
@@ -198,7 +202,7 @@ double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
 // Replaces the workspaces of the step's convolutions by measured ones: linear in the batch between
 // two measured batches, otherwise in proportion to the nearest one. Workspaces that were not
-// measured stay.
+// measured are unchanged.
 void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 
 // The measured batches by which the step's layers are corrected if its own batch is modelled: the
@@ -206,8 +210,8 @@ void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 // interpolated.
 std::vector<std::int64_t> neighbouring_batches(const Profile& profile, const TrainingStep& step);
 
-// Sentences for the user about figures of the step that the profile lacks, and about figures of the
-// profile that match no layer. Empty if the profile holds no layer times at all.
+// Sentences for the user about times of the step that the profile lacks, and about times in the
+// profile that match no layer of the step. Empty if the profile holds no layer times at all.
 std::vector<std::string> profile_gaps(const Profile& profile, const TrainingStep& step);
 
 // Corrections for a model that the profile lacks, derived from the models that it has.
@@ -216,24 +220,25 @@ struct ProfileKin {
     double forward = 1, backward = 1;
   };
   std::map<std::string, Share> layers;                         // by layer_class()
-  double operator_seconds = 0, backward_operator_seconds = 0;  // of the host; 0 = profile.host's
+  double operator_seconds = 0, backward_operator_seconds = 0;  // host seconds; 0 = profile.host's
 };
 
-// The class of layers for which the kernel model has similar errors: the kind of the layer, with
-// pointwise, depthwise and grouped convolutions as classes of their own.
+// The class of a layer, for which the kernel model has similar errors: the kind of the layer;
+// pointwise, depthwise and grouped convolutions are classes of their own.
 std::string layer_class(const Layer& layer);
 
 // Derives corrections for `step`. `measured`: steps whose layer times the profile has, in the
-// precision of `step`. Each measured step is weighted by its likeness, the cosine between the
-// numbers of operators by kind of layer. The ratio of a class is a ratio of sums over its layers,
-// if there are four or more, to the power of the largest likeness among them. Host seconds per
-// operator come from the most alike step.
+// precision of `step`. The likeness of a measured step is the cosine between the two steps' numbers
+// of operators by kind of layer, and each measured step has its likeness as weight. A class with
+// four or more measured layers has a ratio: the sum of measured over the sum of modelled seconds,
+// to the power of the largest likeness among the class's steps. Host seconds per operator come from
+// the measured step with the largest likeness.
 ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
                        const std::vector<TrainingStep>& measured, const TrainingStep& step);
 
-// A cost source that serves `profile` and asks `fallback` for all other work. `neighbours`: the
-// step at its neighbouring_batches(); `kin`: corrections for a model that the profile lacks.
-// Without them modelled times are not corrected.
+// A cost source that answers from `profile`, and from `fallback` for all other work. `neighbours`:
+// the step at its neighbouring_batches(). `kin`: corrections for a model that the profile lacks. If
+// both are left out, modelled times are not corrected.
 std::unique_ptr<ComputeCosts> profile_costs(std::shared_ptr<const Profile> profile,
                                             std::shared_ptr<const ComputeCosts> fallback,
                                             std::vector<TrainingStep> neighbours = {},

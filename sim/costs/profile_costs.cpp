@@ -1,7 +1,7 @@
-// The cost source that serves a measured profile in front of a model. Device seconds come from the
-// profile (measured, interpolated between batches, or modelled and corrected); host seconds come
-// from the profile's host; shares of a layer's time that a profile does not record keep the model's
-// proportions. profile.hpp has the order of answers.
+// The cost source that answers from a measured profile, with a model as fallback. Device seconds
+// come from the profile (measured, interpolated between batches, or modelled and corrected). Host
+// seconds come from the profile's host. A profile does not divide a layer's time into parts; the
+// parts have the model's proportions. profile.hpp has the order of the sources.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -11,17 +11,18 @@
 namespace lockstep {
 namespace {
 
-// The largest ratio of sizes between two measured points for which the curve between them is
-// trusted, and the distance at which one point says nothing about a batch.
+// The largest ratio between the sizes of two measured points at which values between them are
+// interpolated. It is also the ratio of batch sizes at which a measured batch has no influence on
+// the correction of another one.
 constexpr double widest_gap = 10;
 
-// Linear interpolation; y0 if both points are one.
+// Linear interpolation; y0 if both points are the same.
 double between(double x, double x0, double y0, double x1, double y1) {
   return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : y0;
 }
 
-// The two neighboring points around x if their sizes are at most widest_gap apart; twice the same
-// point if x itself was measured; nothing beyond the ends.
+// The two measured points around x, if their sizes are at most widest_gap apart. If x itself was
+// measured, both are that point. Nothing beyond the ends.
 // REQUIRES: the points ascend by size.
 template <class Point, class Size>
 std::optional<std::pair<const Point*, const Point*>> around(const std::vector<Point>& points,
@@ -54,7 +55,7 @@ double samples_of(const ProfileBatch& batch) {
   return static_cast<double>(batch.samples);
 }
 
-// Operators and launches of a list of kernels.
+// Number of operators and launches of a list of kernels.
 struct Dispatched {
   int operators = 0, launches = 0;
 };
@@ -72,7 +73,7 @@ struct Update {
   Provenance provenance{};
 };
 
-// An update interpolated by its number of elements alone.
+// An update interpolated by its number of elements only.
 std::optional<Update> by_elements(std::vector<ProfileOptimizer> entries, double elements) {
   std::sort(
       entries.begin(), entries.end(),
@@ -85,10 +86,10 @@ std::optional<Update> by_elements(std::vector<ProfileOptimizer> entries, double 
                 provenance_of(*points)};
 }
 
-// Seconds of an update, by the first of these rules that applies: the same update was measured; a
-// for-loop takes as long as its tensors one by one, all of the mean size; interpolation by the
-// number of elements alone. `flat`: measured updates of one tensor; `whole`: of all tensors of a
-// network.
+// Seconds of an update, by the first of these rules that applies: 1. the same update was measured;
+// 2. the update has one tensor, or is a for-loop, which takes as long as its tensors one by one,
+// all assumed to be of the mean size; 3. interpolation by the number of elements only. `flat`:
+// measured updates of one tensor; `whole`: measured updates of all tensors of a network.
 std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
                                      const std::vector<ProfileOptimizer>& whole,
                                      const OptimizerSpec& optimizer, double elements, int tensors) {
@@ -96,7 +97,7 @@ std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
     if (entry.elements == elements && entry.tensors == tensors)
       return Update{entry.seconds, Provenance::measured};
   }
-  // Matrices of another shape take another time, however many elements they have.
+  // Muon's matrices of another shape take another time, even with the same number of elements.
   if (!optimizer.matrices.empty()) return std::nullopt;
   const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
   if (loops || tensors == 1) {
@@ -109,7 +110,7 @@ std::optional<Update> update_seconds(const std::vector<ProfileOptimizer>& flat,
   return by_elements(whole.empty() ? flat : whole, elements);
 }
 
-// Implements profile_costs(). Every answer starts from the fallback's.
+// Implements profile_costs(). Every answer begins as the fallback's.
 class ProfileCosts final : public ComputeCosts {
  public:
   ProfileCosts(std::shared_ptr<const Profile> profile, std::shared_ptr<const ComputeCosts> fallback,
@@ -121,7 +122,7 @@ class ProfileCosts final : public ComputeCosts {
 
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
     LayerCost cost = fallback_->layer(step, index);
-    if (step.layers.at(index).wide) return cost;  // a profile lacks the casts around it
+    if (step.layers.at(index).wide) return cost;  // a profile does not contain the casts around it
     const ProfileModel* model = measured_model(*profile_, step);
     if (model == nullptr) {
       if (const auto times = as_its_kin(cost, step, index))
@@ -140,7 +141,8 @@ class ProfileCosts final : public ComputeCosts {
 
   QueuedWork optimizer(const OptimizerSpec& optimizer, Precision precision, double elements,
                        int tensors) const override {
-    std::vector<ProfileOptimizer> flat, whole;  // of one tensor; of all tensors of a model
+    // updates of one tensor; updates of all tensors of a model
+    std::vector<ProfileOptimizer> flat, whole;
     for (const ProfileOptimizer& entry : profile_->optimizers) {
       if (entry.name == optimizer.name && entry.implementation == optimizer.implementation &&
           entry.precision == precision && entry.momentum == (optimizer.momentum != 0))
@@ -151,7 +153,7 @@ class ProfileCosts final : public ComputeCosts {
     const OptimizerTraffic traffic = optimizer_traffic(optimizer, precision, elements, tensors);
     const ProfileHost& host = profile_->host;
     const bool loops = optimizer.implementation == OptimizerImplementation::for_loop;
-    // A measured cost per operator of an update includes its launches.
+    // If the time per operator of an update was measured, it includes the launches.
     const bool measured_so = loops && host.update_operator_seconds > 0;
     QueuedWork work = queued(measured_so ? host.update_operator_seconds : host.operator_seconds,
                              measured_so ? 0 : host.launch_seconds, traffic.operators,
@@ -193,12 +195,14 @@ class ProfileCosts final : public ComputeCosts {
  private:
   // Measured or corrected times of one layer, without recomputation.
   struct Times {
-    double forward = 0;              // device seconds
-    std::optional<double> backward;  // absent = not measured: as modelled, recomputation too
-    double operator_seconds = 0, backward_operator = 0;  // host; 0 = as the profile's host
+    double forward = 0;  // device seconds
+    // absent = not measured: then as modelled, including recomputation
+    std::optional<double> backward;
+    double operator_seconds = 0, backward_operator = 0;  // host; 0 = the profile's host
   };
 
-  // Times of a layer between two measured batches; nothing if a batch lacks the layer.
+  // Times of a layer, interpolated between two measured batches; nothing if a batch lacks the
+  // layer.
   static std::optional<Times> interpolated(
       const std::pair<const ProfileBatch*, const ProfileBatch*>& points, const TrainingStep& step,
       std::size_t index) {
@@ -219,7 +223,8 @@ class ProfileCosts final : public ComputeCosts {
         at(points.first->backward_operator_seconds, points.second->backward_operator_seconds)};
   }
 
-  // The modelled time times the ratio of the layer's class in other models of the profile.
+  // The modelled time times the ratio of the layer's class, which comes from other models of the
+  // profile.
   std::optional<Times> as_its_kin(const LayerCost& modelled, const TrainingStep& step,
                                   std::size_t index) const {
     if (kin_.layers.empty()) return std::nullopt;
@@ -231,15 +236,15 @@ class ProfileCosts final : public ComputeCosts {
                  kin_.operator_seconds, kin_.backward_operator_seconds};
   }
 
-  // The modelled time times the ratio of measured to modelled time at the neighboring measured
-  // batches. The weight of a neighbor falls with its distance in batch size, to 0 at a factor of
-  // widest_gap: power = 1 - (log distance / log widest_gap)^4. The exponent comes from pairs of
+  // The modelled time times the ratio of measured to modelled time at the neighbouring measured
+  // batches. The exponent of a neighbour's ratio falls with its distance in batch size, to 0 at a
+  // factor of widest_gap: power = 1 - (log distance / log widest_gap)^4. The 4 comes from pairs of
   // measured batches a factor of four apart (docs/profile-format.md).
   std::optional<Times> scaled_by_neighbours(const ProfileModel& model, const LayerCost& modelled,
                                             const TrainingStep& step, std::size_t index) const {
     const ProfileBatch* nearest = nullptr;
     double most = 0, powers = 0;
-    Busy exponents;  // sums of power x log(measured / modelled) over the neighbors
+    Busy exponents;  // sums of power x log(measured / modelled) over the neighbours
     for (const TrainingStep& neighbour : neighbours_) {
       const auto batch = std::find_if(
           model.batches.begin(), model.batches.end(),
@@ -263,7 +268,7 @@ class ProfileCosts final : public ComputeCosts {
       }
     }
     if (nearest == nullptr) return std::nullopt;
-    // If the powers of two neighbors exceed 1 together, the exponent is their weighted mean.
+    // If the powers of two neighbours add up to more than 1, they are scaled down to the sum 1.
     const double weight = 1 / std::max(1.0, powers);
     const Busy times = busy(modelled, step.layers.at(index));
     return Times{times.forward * std::exp(weight * exponents.forward),
@@ -274,25 +279,25 @@ class ProfileCosts final : public ComputeCosts {
   struct Busy {
     double forward = 0, backward = 0;
   };
-  // Whether backward repeats the whole forward of a layer. If a layer keeps its product, only casts
-  // are repeated, which a profile does not record.
+  // Whether backward repeats the whole forward of a layer. If a checkpointed layer stores its
+  // product, only casts are repeated, which a profile does not record.
   static bool all_runs_again(const Layer& layer) {
     return layer.checkpointed && !layer.keeps_output;
   }
-  // Device seconds of a layer without recomputation, comparable with a profile's.
+  // Device seconds of a layer without recomputation, which is how a profile states them.
   static Busy busy(const LayerCost& cost, const Layer& layer) {
     return {cost.forward.busy,
             cost.backward.busy - (all_runs_again(layer) ? cost.forward.busy : 0)};
   }
 
   // Replaces the model's times in `cost` by the given ones, and scales the parts that a profile
-  // does not record.
+  // does not record in proportion.
   void answer(LayerCost& cost, const Layer& layer, const Times& times,
               Provenance provenance) const {
     const double modelled = cost.forward.busy + cost.backward.busy;
     const double modelled_backward = cost.backward.busy;
     const ProfileHost& host = profile_->host;
-    // A measured host time per operator includes all its launches.
+    // If the host time per operator was measured, it includes all launches of the operator.
     const auto known = [&](double measured, double otherwise) {
       return measured > 0 ? HostTimes{measured, 0} : HostTimes{otherwise, host.launch_seconds};
     };
@@ -306,14 +311,14 @@ class ProfileCosts final : public ComputeCosts {
       cost.backward.provenance = provenance;
       if (all_runs_again(layer)) cost.backward = append(cost.forward, cost.backward);
     }
-    // The profile does not divide backward; keep the model's shares.
+    // The profile does not divide backward into parts, so the parts have the model's shares.
     if (modelled_backward > 0) {
       const double factor = cost.backward.busy / modelled_backward;
       for (QueuedWork* part : {&cost.weight_gradient, &cost.input_gradient}) {
         *part = scaled(*part, factor, 1);
       }
     }
-    // A profile does not record the limits of a layer either; keep the model's proportions.
+    // A profile does not record the limits of a layer, so the model's proportions are used.
     if (modelled <= 0) return;
     const double factor = (cost.forward.busy + cost.backward.busy) / modelled;
     for (double* share : {&cost.memory_bound, &cost.arithmetic, &cost.streaming}) *share *= factor;
@@ -325,8 +330,8 @@ class ProfileCosts final : public ComputeCosts {
   static QueuedWork work(const std::vector<Kernel>& kernels, const HostTimes& host,
                          double seconds) {
     Dispatched counts = dispatched(kernels);
-    // A layer without kernels (a view) can have a small measured time on a CPU; it counts as one
-    // launch.
+    // A layer without kernels (a view) can have a small measured time on a CPU; then it counts as
+    // one launch.
     if (seconds > 0) counts.launches = std::max(counts.launches, 1);
     return queued(host.each_operator, host.further_launch, counts.operators, counts.launches,
                   seconds);

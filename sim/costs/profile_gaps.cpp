@@ -1,7 +1,7 @@
-// Sentences for the user about the difference between a profile and a step: a model, precision,
-// input size, batch or layer that the profile lacks, or figures for layers that the model does not
-// have. The checks go from coarse to fine and stop at the first level that does not match, since
-// all finer ones would follow from it.
+// Sentences for the user about differences between a profile and a step: a model, precision, input
+// size, batch or layer that the profile lacks, or times of layers that the model does not have. The
+// checks go from coarse to fine. They stop at the first level that does not match, because
+// mismatches of all finer levels would follow from it.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Adds a name once; keeps the order.
+// Adds a name at the end if the list does not contain it.
 void note(Names& names, std::string name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
 }
 
-// "a, b, c, d, e and 3 more".
+// At most five names and the number of the others, for example "a, b, c, d, e and 3 more".
 std::string listed(const Names& names) {
   constexpr std::size_t most = 5;
   const auto shown = static_cast<std::ptrdiff_t>(std::min(names.size(), most));
@@ -33,7 +33,7 @@ std::string none(const std::string& subject, const Names& others) {
                      listed(others));
 }
 
-// Adds sentences about layers of one batch that only the model or only the profile has.
+// Adds sentences about layers that only the model has, or only this batch of the profile.
 void compare_layers(const ProfileBatch& batch, const TrainingStep& step, Names& gaps) {
   std::set<std::string> measured, known;
   for (const ProfileLayer& layer : batch.layers) measured.insert(layer.name);

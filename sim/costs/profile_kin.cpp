@@ -1,6 +1,6 @@
-// Transfers measurements to a model that was not measured: for each class of layers, the ratio of
-// measured to modelled seconds over all measured models, weighted by the likeness of the models.
-// The idea is that the kernel model errs alike for layers of one class on one device.
+// Transfers measurements to a model that was not measured. Each class of layers has a ratio of
+// measured to modelled seconds over all measured models, weighted by the models' likeness. This
+// assumes that the kernel model has similar errors for all layers of one class on one device.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,15 +10,16 @@
 namespace lockstep {
 namespace {
 
-// Classes with fewer measured layers are ignored, because a single odd shape would decide.
+// Classes with fewer measured layers are ignored, because one odd shape would determine their
+// ratio.
 constexpr int fewest_layers = 4;
 
 // Sums over the measured layers of one class, weighted by likeness.
 struct Sums {
   int layers = 0;
-  double most_alike = 0;                               // of the models they are from
-  double forward = 0, backward = 0;                    // measured seconds
-  double modelled_forward = 0, modelled_backward = 0;  // of the same layers
+  double most_alike = 0;             // largest likeness of the models that have the layers
+  double forward = 0, backward = 0;  // measured seconds
+  double modelled_forward = 0, modelled_backward = 0;  // seconds of the same layers
 };
 
 const ProfileBatch* batch_of(const ProfileModel* model, std::int64_t samples) {
@@ -28,12 +29,14 @@ const ProfileBatch* batch_of(const ProfileModel* model, std::int64_t samples) {
   return found == model->batches.end() ? nullptr : &*found;
 }
 
-// The ratio of measured to modelled time, drawn toward 1 for models that are less alike.
+// The ratio of measured to modelled time to a power: the less alike the models are, the nearer to
+// 1.
 double share(double measured, double modelled, double power) {
   return measured > 0 && modelled > 0 ? std::pow(measured / modelled, power) : 1;
 }
 
-// Number of framework operators of a step's forward, by kind of layer: the coordinates of likeness.
+// Number of framework operators of a step's forward, by kind of layer. Likeness compares these
+// numbers.
 std::map<std::string, double> mix_of(const TrainingStep& step) {
   std::map<std::string, double> mix;
   for (const Layer& layer : step.layers) {
@@ -42,7 +45,7 @@ std::map<std::string, double> mix_of(const TrainingStep& step) {
   return mix;
 }
 
-// Cosine of the angle between two mixes: 1 for the same proportions, 0 for no kind in common.
+// Cosine of the angle between two mixes: 1 for equal proportions, 0 for no kind in common.
 double likeness(const std::map<std::string, double>& a, const std::map<std::string, double>& b) {
   const auto product = [](const auto& x, const auto& y) {
     double sum = 0;
@@ -90,7 +93,7 @@ ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
       of_class.modelled_forward += alike * cost.forward.busy;
       of_class.modelled_backward += alike * cost.backward.busy;
     }
-    // Host seconds per operator come from the measured model that is most alike.
+    // Host seconds per operator come from the measured model with the largest likeness.
     if (batch->operator_seconds > 0 && alike > most_alike + 1e-9) {
       most_alike = alike;
       kin.operator_seconds = batch->operator_seconds;

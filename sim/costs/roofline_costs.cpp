@@ -1,5 +1,5 @@
 // Adds up the kernels of a layer behind the host's dispatch, by append() of costs/cost.hpp. On a
-// CPU one thread dispatches and computes, so both times are device time.
+// CPU one thread dispatches and computes, so host time counts as device time.
 #include "costs/roofline_costs.hpp"
 
 #include <algorithm>
@@ -62,7 +62,7 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   LayerCost cost;
   const int bytes = activation_bytes(step.precision);
   // Recomputation runs the module's Python code, so it dispatches at the forward rate. A compiled
-  // graph calls kernels as autograd's C++ code does, at the backward rate.
+  // graph calls kernels as autograd's C++ code does, and so dispatches at the backward rate.
   const double forward_operator =
       layer.compiled ? rates_.backward_operator : rates_.forward_operator;
   cost.forward = run(layer.forward, bytes, forward_operator, cost);
@@ -78,7 +78,8 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   return cost;
 }
 
-// Elementwise passes by their traffic; Muon's matrices by their kernels, before them.
+// The update's elementwise passes take time by their traffic. Muon's matrices run before them,
+// kernel by kernel.
 QueuedWork RooflineCosts::optimizer(const OptimizerSpec& optimizer, Precision precision,
                                     double elements, int tensors) const {
   const OptimizerTraffic traffic = traffic_beside_matrices(optimizer, precision, elements, tensors);

@@ -1,5 +1,6 @@
-// A cost source that combines the answers of other sources by a rule. Anchors (factors from a
-// measured step), questions about a changed machine, and jobs with several kinds of devices use it.
+// A cost source that combines the answers of other sources by a rule. It is used for anchors
+// (factors from a measured step), for questions about a changed machine, and for jobs with several
+// kinds of devices.
 #pragma once
 
 #include <functional>
@@ -11,13 +12,13 @@
 
 namespace lockstep {
 
-// Asks every source and applies the rule to the answers. Fields of a layer that are no durations
-// come from the first source.
+// Asks every source and applies the rule to the answers. The fields of a layer that are not
+// durations come from the first source.
 class TransformedCosts final : public ComputeCosts {
  public:
   using Sources = std::vector<std::shared_ptr<const ComputeCosts>>;
   // Both functions get the sources' answers in order. `work` combines pieces of work; `seconds`
-  // combines the device seconds that explanations and interference use.
+  // combines the device seconds that explanations and the interference model use.
   struct Rule {
     std::function<QueuedWork(const std::vector<QueuedWork>&)> work;
     std::function<double(const std::vector<double>&)> seconds;
@@ -50,7 +51,8 @@ class TransformedCosts final : public ComputeCosts {
   QueuedWork stream(double bytes, int launches) const override {
     return combined([&](const auto& s) { return s.stream(bytes, launches); });
   }
-  // Hooks are measured, not modelled: with several sources the first one's answer stands.
+  // Hooks are measured and not modelled. With several sources, the first source's answer is
+  // returned unchanged.
   std::vector<QueuedWork> hook_stages(const HookSettings& settings, double bytes) const override {
     std::vector<QueuedWork> stages = sources_.front()->hook_stages(settings, bytes);
     if (sources_.size() > 1) return stages;

@@ -1,6 +1,6 @@
-// Reads device files into Devices, and answers for peaks by precision. Figures are copied from the
-// file's declaration (device_file.hpp) one by one; the table of measured kernels is a file of its
-// own, which several devices with the same chip may name.
+// Reads device files into Devices, and returns peaks by precision. Values are copied from the
+// file's declaration (device_file.hpp) one by one. The table of measured kernels is a separate
+// file, which several devices with the same chip may name.
 #include "hardware/device.hpp"
 
 #include <algorithm>

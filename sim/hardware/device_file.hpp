@@ -1,5 +1,6 @@
-// The format of platforms/devices/*.yaml: one declaration per field (core/fields.hpp). device.cpp
-// reads files with it; docs/device-format.md is its page, and `lockstep schema device` its schema.
+// The format of platforms/devices/*.yaml, with one declaration per field (core/fields.hpp).
+// device.cpp reads the files; docs/device-format.md describes the format, and `lockstep schema
+// device` prints its schema.
 #pragma once
 
 #include <map>
@@ -14,12 +15,12 @@ namespace lockstep {
 struct PeakFile {
   double fp32 = 0, tf32 = 0, fp16 = 0, bf16 = 0, fp8 = 0, fp4 = 0;
 };
-// Bytes, bytes/s and bytes.
+// Bytes of device memory, bytes/s, and bytes of the L2 cache.
 struct DeviceMemoryFile {
   double usable = 0, bandwidth = 0, l2 = 0;
 };
-// A device file as written; the strings in describe() explain the fields. Quantities are in base
-// units.
+// A device file as written, with quantities in base units. The strings in describe() explain the
+// fields.
 struct DeviceFile {
   std::string title;
   Architecture architecture = Architecture::ampere;

@@ -1,7 +1,7 @@
-// How close to its peaks a device gets: the `efficiency:` block of platforms/devices/*.yaml. The
-// numbers are few, and each has a physical meaning. Efficiencies belong to the device; the
-// dependence on a kernel's shape is in costs/kernel_model.hpp. Meaning, origin and residuals:
-// docs/device-models.md.
+// Fractions of its peaks that a device reaches: the `efficiency:` block of
+// platforms/devices/*.yaml. Each of the few numbers has a physical meaning. They describe the
+// device; the dependence on a kernel's shape is in costs/kernel_model.hpp. docs/device-models.md
+// has their meaning, origin and residuals.
 #pragma once
 
 #include "core/fields.hpp"
@@ -11,20 +11,21 @@ namespace lockstep {
 // Fractions of a device's peaks. A fraction is above 1 only if a board boosts beyond the clock for
 // which its data sheet states the peak.
 struct Efficiency {
-  // Best large GEMM, fraction of the matrix peak of its mode (fact 132).
+  // Best large GEMM, as a fraction of the matrix peak of its mode (fact 132).
   double matmul = 0.85;
-  double matmul_fp32 = 0.85;       // the same in plain fp32, without matrix units
-  double matmul_fp8 = 0.71;        // the same in fp8 and fp4 (fact 132)
+  double matmul_fp32 = 0.85;       // as `matmul`, in plain fp32, without matrix units
+  double matmul_fp8 = 0.71;        // as `matmul`, in fp8 and fp4 (fact 132)
   double convolution = 0.70;       // best dense convolution on matrix units
-  double convolution_fp32 = 0.70;  // the same in plain fp32, as an implicit product
-  // Fused attention, forward, at head size 128, fraction of the matrix peak.
+  double convolution_fp32 = 0.70;  // ... in plain fp32, as an implicit product
+  // Forward of fused attention at head size 128, as a fraction of the matrix peak.
   double attention = 0.60;
   // Grouped and depthwise convolutions outside of the matrix units: fraction of 64 multiply-adds
-  // per multiprocessor and clock, or of the fp32 peak if that is less.
+  // per multiprocessor and clock, or of the fp32 peak if the peak is less.
   double vector = 0.35;
   double memory = 0.85;  // long streaming kernels: fraction of memory bandwidth (fact 128)
   double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)
-  double relative_error = 0.12;        // one sigma of log(predicted / measured) over the fit's rows
+  // Standard deviation of log(predicted / measured) over the fit's rows
+  double relative_error = 0.12;
 };
 
 template <class Visitor>

@@ -1,6 +1,6 @@
-// Reads platform files into Machines. A file may name a `base`, whose entries it inherits; the
-// device is a file of its own. Fields are checked by their declarations, and then the complete
-// platform is checked for links, nodes and trunks that do not fit together.
+// Reads platform files into Machines. A file may name a `base`, whose entries it inherits; its
+// device is described by another file. Each field is checked by its declaration, and then the
+// complete platform is checked for links, nodes and trunks that do not fit together.
 #include "hardware/machine.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 namespace lockstep {
 namespace {
 
-// Files in a chain of bases; a circle of bases is longer.
+// The most files in a chain of bases. A chain that exceeds it is most likely a circle.
 constexpr int longest_chain = 8;
 
 template <class T>
@@ -25,7 +25,8 @@ void inherit(std::optional<T>& own, const std::optional<T>& base) {
 }
 
 // Fills the entries that `own` leaves out from `base`. An entry is inherited as a whole: a file
-// with `pcie:` inherits nothing of its base's `pcie:`.
+// with a `pcie:` of its own inherits nothing of its base's `pcie:`. Only `sources` is merged field
+// by field.
 void inherit_all(MachineFile& own, const MachineFile& base) {
   inherit(own.title, base.title);
   inherit(own.device, base.device);
@@ -41,14 +42,14 @@ void inherit_all(MachineFile& own, const MachineFile& base) {
   for (const auto& [field, source] : base.sources) own.sources.emplace(field, source);
 }
 
-// Runs `load`; an unknown name in it becomes a mistake at the node that holds the name.
+// Runs `load`. A ConfigError without a place in a file becomes a mistake at the value of `key`.
 template <class Load>
 auto at_node(const Node& document, const char* key, Load load) {
   try {
     return load();
   } catch (const ConfigError& error) {
     const auto node = document.find(key);
-    // Errors inside of the named file have places already.
+    // Mistakes inside of the named file already have places.
     if (!node || error.diagnostics().size() != 1 || error.diagnostics().front().where.line != 0)
       throw;
     const Diagnostic& plain = error.diagnostics().front();
@@ -59,11 +60,11 @@ auto at_node(const Node& document, const char* key, Load load) {
   }
 }
 
-// A platform file with its bases merged, and the documents for the places of mistakes.
+// A platform file with its bases merged, and the documents to which mistakes refer.
 struct Loaded {
   MachineFile file;
   Node document;  // of the file itself
-  // Document of the file that names the device: a path to a device is relative to that file.
+  // Document of the file that names the device. A path to a device is relative to that file.
   Node device_origin;
 };
 
@@ -89,7 +90,7 @@ Loaded load_chain(const std::string& path, int depth) {
   return loaded;
 }
 
-// Adds mistakes that need more than one field, in the platform with its bases merged.
+// Adds mistakes that concern more than one field, in the platform with its bases merged.
 void check(const MachineFile& file, const Node& document, Diagnostics& diagnostics) {
   const auto missing = [&](bool present, const char* field, const char* why) {
     if (!present) diagnostics.add(document.error(fmt::format("'{}' is missing{}", field, why)));
@@ -99,7 +100,7 @@ void check(const MachineFile& file, const Node& document, Diagnostics& diagnosti
   missing(file.interconnect != IntraLink::nvlink || file.nvlink.has_value(), "nvlink",
           ": interconnect is nvlink");
   const int gpus = file.gpus_per_node.value_or(1);
-  // Reports a mistake at a field of the file, or at the whole file if a base has the field.
+  // Reports a mistake at a field of the file, or at the whole file if the field comes from a base.
   const auto say = [&](const char* field, const std::string& message) {
     const auto node = document.find(field);
     diagnostics.add((node ? *node : document).error(message));

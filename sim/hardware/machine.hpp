@@ -1,7 +1,7 @@
-// A platform: one kind of node, its links, and how many such nodes a network joins; the content of
-// a file in platforms. Cost models, memory accounting and prices read a Machine; load_machine()
-// makes it. The GPUs of a job fill nodes one after the other. Rates are bytes/s one way, times
-// seconds.
+// A platform: one kind of node, its links, and the number of such nodes that a network joins; the
+// content of a file in platforms. Cost models, memory accounting and prices read a Machine;
+// load_machine() makes it. The GPUs of a job fill nodes one after the other. Rates are bytes/s one
+// way, times seconds.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// The link between the GPUs of a node. host = through host memory (no peer-to-peer), or loopback.
+// The link between the GPUs of a node. host: through host memory (no peer-to-peer), or the loopback
+// interface between CPU ranks.
 enum class IntraLink { none, nvlink, pcie, host };
 template <>
 struct EnumNames<IntraLink> {
@@ -29,14 +30,14 @@ struct EnumNames<FabricKind> {
 enum class NvlinkLayout {
   switched,   // NVSwitch: any GPU reaches any other with all its links
   mesh,       // point to point, the same number of links between every two GPUs of the node
-  cube_mesh,  // eight GPUs as in DGX-1: two quads, one or two links per neighbor
-  bridge,     // bridged pairs; GPUs of different pairs communicate over PCIe
+  cube_mesh,  // eight GPUs as in DGX-1: two quads; one or two links between neighbours
+  bridge,     // GPUs in bridged pairs; GPUs of different pairs communicate over PCIe
 };
 template <>
 struct EnumNames<NvlinkLayout> {
   static constexpr std::array names{"switched", "mesh", "cube-mesh", "bridge"};
 };
-// Decides which PCIe paths NCCL uses.
+// Vendor of the host's CPU, by which NCCL chooses PCIe paths.
 enum class CpuVendor { intel, amd, arm };
 template <>
 struct EnumNames<CpuVendor> {
@@ -55,21 +56,21 @@ struct NvlinkSpec {
 struct PcieSpec {
   int generation = 4;
   int lanes = 16;
-  // Whether GPUs reach each other's memory; false: copies go through host memory (g5, consumer
-  // cards).
+  // Whether GPUs access each other's memory directly. If false, copies go through host memory (g5,
+  // consumer cards).
   bool peer_to_peer = true;
   int gpus_per_switch = 1;  // GPUs that share one uplink to the root complex
-  // Rate at which a GPU sends to its neighbor through host memory while all GPUs of the node do the
-  // same; 0 = derived from the link. For hosts where it has been measured (virtual machines).
+  // Rate at which a GPU sends to its neighbour through host memory while all GPUs of the node do
+  // the same, for hosts on which it was measured (virtual machines); 0 = derived from the link.
   double host_path_bytes_per_second = 0;
-  // Factor on the rates that follow from generation and lanes; other than 1 only in questions like
-  // "what would 10 % more PCIe bandwidth gain?" (questions/resources.hpp).
+  // Factor on the rates that follow from generation and lanes. It differs from 1 only in questions
+  // such as "what would 10 % more PCIe bandwidth gain?" (questions/resources.hpp).
   double scale = 1;
 };
 
 // All NVMe drives of a node together.
 struct NvmeSpec {
-  double read_bytes_per_second = 0;  // 0 = the platform says nothing about drives
+  double read_bytes_per_second = 0;  // 0 = drives not known
   double write_bytes_per_second = 0;
   double capacity_bytes = 0;  // 0 = not known
 };
@@ -83,46 +84,46 @@ struct HostSpec {
   double memory_bandwidth = 0;  // bytes/s, all sockets
   NvmeSpec nvme{};
   // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact
-  // 134's 5 to 25 us. Other measurements ask for more: 5 to 10 ms for a ResNet-18 step are 30 to 60
-  // us for each of its 92 forward operators, with the backward ones at 0.43 (fit of Megatron's
-  // rows, which need 46.8 us), and torchvision's networks took 84 us in PyTorch 1. But FSDP in
-  // small steps on one A100 (docs/study.md) leaves no room for more than 25 us.
+  // 134's 5 to 25 us. Other measurements need more: a ResNet-18 step of 5 to 10 ms has 30 to 60 us
+  // for each of its 92 forward operators, if a backward operator takes 0.43 of a forward one (from
+  // the fit of Megatron's rows, which need 46.8 us), and torchvision's networks took 84 us in
+  // PyTorch 1. But small steps of FSDP on one A100 (docs/study.md) allow at most 25 us.
   double dispatch_seconds = 25e-6;
-  double launch_seconds = 3e-6;  // host time of one more kernel launch inside an operator
-  // Between processes of one host over the loopback interface: rate one way, and time per message
-  // (Gloo on TCP).
+  double launch_seconds = 3e-6;  // host time of one additional launch inside an operator
+  // Two processes of one host over the loopback interface: rate one way, and time per message (Gloo
+  // on TCP).
   double loopback_bytes_per_second = 1.5e9;
   double message_seconds = 90e-6;
   // Bytes that a process on CPUs sends, while it receives as many, for one second of CPU time; 0 =
-  // communication costs no CPU time. Measured curves with CPU times replace it.
+  // communication costs no CPU time. Measured curves with CPU times take precedence.
   double core_network_rate = 0;
 };
 
-// A link that joins two groups of nodes beyond their NICs, full duplex; all traffic between the
-// groups shares it.
+// A full-duplex link that joins two groups of nodes. All traffic between the groups passes through
+// it, in addition to the nodes' NICs.
 struct Trunk {
   std::vector<int> one, other;  // nodes, from 0
-  double bytes_per_second = 0;  // line rate, one way
+  double bytes_per_second = 0;  // line rate, in each direction
   bool operator==(const Trunk&) const = default;
 };
 
 // Whether a node belongs to one side of a trunk.
 bool is_on(const std::vector<int>& side, int node);
 
-// The network between nodes. The uplinks of a leaf switch carry the rate of all NICs below it,
-// divided by `oversubscription`.
+// The network between nodes. The uplinks of a leaf switch together have the rate of all NICs below
+// the switch, divided by `oversubscription`.
 struct FabricSpec {
   FabricKind kind = FabricKind::none;
   int nics_per_node = 1;
   double nic_bytes_per_second = 0;  // line rate of one NIC, one way
-  double latency_seconds = 0;       // MPI-level half round trip (fact 144)
+  double latency_seconds = 0;       // half a round trip as MPI measures it (fact 144)
   double efficiency = 0.94;         // payload / line rate (fact 144)
   double oversubscription = 1;      // of the tree above the leaf switches
   int nodes_per_leaf = 0;           // 0 = one non-blocking switch
   std::vector<Trunk> trunks;
   bool gpu_direct = true;  // NICs read and write GPU memory
-  // Switches add the data of all nodes (InfiniBand SHARP, SwitchML): every node sends and receives
-  // each byte of an all-reduce once, for any number of nodes (fact H130).
+  // Switches add the data of all nodes (InfiniBand SHARP, SwitchML). In an all-reduce every node
+  // then sends and receives each byte once, for any number of nodes (fact H130).
   bool in_network_sums = false;
 };
 
@@ -141,16 +142,17 @@ struct FabricChange {
 // The network with the changes applied.
 FabricSpec changed(FabricSpec fabric, const FabricChange& change);
 
-// Whether two trunks join the very same groups.
+// Whether two trunks join the same two groups of nodes.
 bool joined_twice(const std::vector<Trunk>& trunks);
 
-// A node that a trunk names and a network of so many nodes lacks.
+// The first node that a trunk names and that a network of `nodes` nodes lacks; none if all exist.
 std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes);
 
-// One measured curve of a collective in nccl-tests' convention (fact 107): the size is the full
-// buffer (ranks times the shard for all_gather and reduce_scatter). Replaces the model for that
-// many ranks and nodes. Lists have one value per size. In the lists of CPU measurements a 0 means
-// that this size was not measured, and an empty list that no size was.
+// One measured curve of a collective in nccl-tests' convention (fact 107): a size is the full
+// buffer (ranks times the shard for all_gather and reduce_scatter). The curve replaces the model
+// for its numbers of ranks and nodes. Lists have one value per size. The lists of CPU measurements
+// may be empty, which means that nothing was measured; a 0 in them means that this size was not
+// measured.
 struct CollectiveCurve {
   std::string collective;  // "all_reduce", ...: a name of costs/nccl_tuning.hpp
   int ranks = 0;
@@ -159,11 +161,11 @@ struct CollectiveCurve {
   std::vector<double> seconds;  // durations
   // CPU time of one rank's process during the collective.
   std::vector<double> host_seconds{};
-  // While every rank computes beside the collective: the speed of the ranks' compute and of the
-  // collective, relative to alone.
+  // Speed of the ranks' compute, and speed of the collective, while both run, relative to each
+  // running alone.
   std::vector<double> compute_speed{};
   std::vector<double> speed_beside_compute{};
-  // send_recv: time after which the sender is free, while the rest is in buffers on the way.
+  // send_recv: time after which the sender is free, while the rest of the message is in buffers.
   std::vector<double> sender_seconds{};
   // send_recv: time if both processes share one core.
   std::vector<double> one_core_seconds{};
@@ -186,15 +188,15 @@ struct Machine {
   std::string price_date;         // "2026-11"
   std::string price_source;
   std::vector<CollectiveCurve> collectives;
-  std::map<std::string, std::string> sources;  // by field: the origin of its figure
+  std::map<std::string, std::string> sources;  // by field: the origin of its value
 };
 
-// All GPUs of all nodes.
+// Number of GPUs of all nodes.
 int max_gpus(const Machine& machine);
-// Reads a platform file by name or path, with its base and its device. Throws ConfigError with all
-// mistakes, or with the known names.
+// Reads a platform file by name or path, together with its base and its device. Throws ConfigError
+// with all mistakes, or, if there is no such platform, with the known names.
 Machine load_machine(const std::string& name_or_path);
-// Number of nodes that so many GPUs take; the last one may not be full.
+// Number of nodes that `gpus` GPUs occupy; the last node may not be full.
 inline int nodes_of(int gpus, const Machine& machine) {
   return (gpus + machine.gpus_per_node - 1) / machine.gpus_per_node;
 }

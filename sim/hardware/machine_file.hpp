@@ -1,5 +1,5 @@
-// The format of platforms/*.yaml: one declaration per field (core/fields.hpp), see
-// docs/platform-format.md. Every entry is optional in the format because a `base` may supply it;
+// The format of platforms/*.yaml, with one declaration per field (core/fields.hpp;
+// docs/platform-format.md). Every entry is optional in the format because a `base` may supply it;
 // load_machine() checks the platform that results.
 #pragma once
 
@@ -122,7 +122,7 @@ void describe(Visitor& v, Trunk& t) {
   });
 }
 
-// The trunks that a network, or a change of one, names.
+// The trunks of a network; for a change of one, the trunks that the change names.
 inline const std::vector<Trunk>& trunks_of(const FabricSpec& f) {
   return f.trunks;
 }

@@ -1,5 +1,5 @@
 // Reads the table of measured kernels that a device file names, and interpolates in it. A line of
-// the table is KIND,SIZE,SIZE,SIZE,SIZE,LOG_RATIO; lines with # are comments.
+// the table is KIND,SIZE,SIZE,SIZE,SIZE,LOG_RATIO; lines that begin with # are comments.
 #include "hardware/measured_kernels.hpp"
 
 #include <fmt/format.h>
@@ -17,9 +17,10 @@ namespace {
 
 // Weight of the model itself in log_ratio_at().
 constexpr double weight_of_the_law = 0.3;
-constexpr double nothing_beyond = 9;  // octaves squared: a weight of 1e-4
+// octaves squared; a kernel beyond would have a weight below 1.3e-4 and is ignored
+constexpr double nothing_beyond = 9;
 
-// Takes ",NUMBER" off the front of `rest`; false if it does not begin so.
+// Removes ",NUMBER" from the front of `rest`; returns false if `rest` does not begin so.
 bool read_number(std::string_view& rest, double& value) {
   if (rest.empty() || rest.front() != ',') return false;
   const char* const end = rest.data() + rest.size();
@@ -29,7 +30,7 @@ bool read_number(std::string_view& rest, double& value) {
   return true;
 }
 
-// The list for a kind of a line; null if there is no such kind.
+// The list for the kind that a line names; null if there is no such kind.
 std::vector<MeasuredKernel>* list_of(MeasuredKernels& kernels, std::string_view kind) {
   if (kind == "half_product") return &kernels.half_products;
   if (kind == "plain_product") return &kernels.plain_products;

@@ -1,8 +1,8 @@
-// Implements the caching allocator's rules, about one function each: best fit in the pool of the
-// size class and stream, splitting, joining, deferred frees, and the retry after all cached
-// segments went back (c10/cuda/CUDACachingAllocator.cpp; facts 118-122). Free blocks are ordered
-// sets by size and address; their nodes are reused, because plays free and allocate millions of
-// times.
+// Implements the caching allocator's rules, about one function for each: best fit in the pool of
+// the size class and stream, splitting, joining, deferred frees, and the retry after all cached
+// segments were returned (c10/cuda/CUDACachingAllocator.cpp; facts 118-122). Free blocks are in
+// sets ordered by size and address. The nodes of the sets are reused, because a simulated step may
+// free and allocate millions of times.
 #include "memory/allocator.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr std::int64_t small_segment = 2 * mib;
 constexpr std::int64_t shared_large_segment = 20 * mib;
 constexpr std::int64_t smallest_own_segment = 10 * mib;
 constexpr std::int64_t own_segment_rounding = 2 * mib;
-// An oversize block may serve a request at most this much smaller (fact 120).
+// An oversize block may be larger than a request by at most this much (fact 120).
 constexpr std::int64_t max_non_split_rounding = 20 * mib;
 std::int64_t round_up(std::int64_t value, std::int64_t step) {
   return (value + step - 1) / step * step;
@@ -46,10 +46,10 @@ std::optional<CachingAllocator::Block> CachingAllocator::try_allocate(std::int64
   return request(bytes, stream, true);
 }
 
-// Serves a request: a free block, a new segment, a retry, and at last more than the capacity.
-// `optional`: returns no block instead of the last. malloc and expandable segments have no segments
-// to choose from: a block is just its bytes, and expandable segments reserve whole pages of 20 MiB
-// up to the highest sum.
+// Serves a request by the first that is possible: a free block, a new segment, a new segment after
+// a retry, and a segment beyond the capacity. `optional`: returns no block instead of the last.
+// malloc and expandable segments have no segments to choose from: a block is only a number of
+// bytes, and expandable segments reserve whole pages of 20 MiB up to the largest sum of blocks.
 std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t bytes, int stream,
                                                                  bool optional) {
   assert(bytes >= 0 && stream >= 0);
@@ -76,7 +76,8 @@ std::optional<CachingAllocator::Block> CachingAllocator::request(std::int64_t by
   std::optional<Block> block = find_free(pools_[pool], bytes);
   if (!block) block = new_segment(pool, bytes, false);
   if (!block) {
-    // The device refused: wait for all events, give every cached segment back, ask again.
+    // The device has refused: wait for all events, return every cached segment, and ask a second
+    // time.
     ++retries_;
     complete(std::numeric_limits<std::int64_t>::max());
     release_cached();
@@ -101,8 +102,9 @@ std::optional<std::int64_t> CachingAllocator::touch(std::int64_t bytes, int stre
   return taken;
 }
 
-// The smallest free block that fits, at the lowest address. With max_split_size, oversize blocks
-// serve only requests at most 20 MiB smaller (fact 120).
+// The smallest free block that fits, and among equal ones that at the lowest address. With
+// max_split_size, an oversize block serves only requests that are at most 20 MiB smaller (fact
+// 120).
 CachingAllocator::FreeList::iterator CachingAllocator::best_free(Pool& pool,
                                                                  std::int64_t bytes) const {
   const auto found = pool.free.lower_bound(Free{bytes, 0, 0});
@@ -139,7 +141,8 @@ std::optional<CachingAllocator::Block> CachingAllocator::new_segment(int pool, s
   return block;
 }
 
-// Gives a block to the caller. A rest that is large enough is split off and returns to the pool.
+// Gives a block to the caller. If the rest is large enough, it is split off and returned to the
+// pool.
 CachingAllocator::Block CachingAllocator::hand_out(Block block, std::int64_t bytes) {
   const Record& record = records_[block];
   if (splits(pools_[record.pool], record.bytes, bytes)) insert_free(split(block, bytes));
@@ -148,8 +151,8 @@ CachingAllocator::Block CachingAllocator::hand_out(Block block, std::int64_t byt
   return block;
 }
 
-// Whether a block is split for a request: in the small pool if at least 512 B are left, in the
-// large pool if more than 1 MiB is left.
+// Whether a block is split for a request: in the small pool if at least 512 B remain, in the large
+// pool if more than 1 MiB remains.
 bool CachingAllocator::splits(const Pool& pool, std::int64_t block_bytes,
                               std::int64_t bytes) const {
   const std::int64_t rest = block_bytes - bytes;
@@ -188,7 +191,7 @@ void CachingAllocator::complete(std::int64_t event) {
   }
 }
 
-// Frees a block and joins it with free neighbors of its segment.
+// Frees a block and joins it with free neighbours in its segment.
 void CachingAllocator::return_to_pool(Block block) {
   records_[block].in_use = false;
   if (options_.kind != AllocatorKind::cuda_caching) {
@@ -210,7 +213,8 @@ void CachingAllocator::return_to_pool(Block block) {
 }
 
 void CachingAllocator::release_cached() {
-  // Returns at once for a job that lacks much memory and comes here with most of its allocations.
+  // Without free segments this returns at once. A job that lacks much memory comes here with most
+  // of its allocations.
   if (free_segments_ == 0) return;
   for (Pool& pool : pools_) {
     const std::vector<Free> candidates(pool.free.begin(), pool.free.end());
@@ -249,8 +253,8 @@ void CachingAllocator::absorb_next(Block block) {
   unused_records_.push_back(next);
 }
 
-// A record for a block, reused if one is free: ids stay small, so callers can index vectors by
-// them.
+// A record for a block. Unused records are used first, so that ids remain small and callers can
+// index vectors by them.
 CachingAllocator::Block CachingAllocator::new_record() {
   if (!unused_records_.empty()) {
     const Block block = unused_records_.back();
@@ -262,7 +266,7 @@ CachingAllocator::Block CachingAllocator::new_record() {
   return static_cast<Block>(records_.size() - 1);
 }
 
-// Adds a block to its pool's free list, in a node of an earlier block if there is one.
+// Adds a block to its pool's free list. Reuses the node of an earlier block if there is one.
 void CachingAllocator::insert_free(Block block) {
   Record& record = records_[block];
   free_segments_ += record.is_segment();
@@ -284,7 +288,7 @@ void CachingAllocator::erase_free(Block block) {
   spare_.push_back(pools_[record.pool].free.extract(record.place));
 }
 
-// Index of the pool of a request; creates the pools of a stream at its first use.
+// Index of the pool that serves a request. Creates the pools of a stream at the stream's first use.
 int CachingAllocator::pool_of(std::int64_t bytes, int stream) {
   const int large = bytes > largest_small_request ? 1 : 0;
   while (static_cast<int>(pools_.size()) < 2 * (stream + 1)) {

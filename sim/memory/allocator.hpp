@@ -1,12 +1,12 @@
-// A model of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator): it follows a
-// sequence of allocations and frees and computes the bytes reserved from the device, including
-// fragmentation. Rules and constants are facts 118-122, explained in docs/memory.md. No memory is
-// allocated for real; bytes are numbers.
+// A model of PyTorch's CUDA caching allocator (c10/cuda/CUDACachingAllocator). It follows a
+// sequence of allocations and frees, and computes the bytes that the allocator reserves from the
+// device, including fragmentation. Rules and constants are facts 118-122, explained in
+// docs/memory.md. No memory is really allocated; a block is only a number of bytes at an address.
 //
 //   segment of 20 MiB   | block in use | free block | block in use | free block |
 //
-// A segment is reserved from the device as a whole; blocks are cut from it and joined with free
-// neighbors. Only a segment that is one free block can go back to the device.
+// A segment is reserved from the device as a whole. Blocks are cut from it, and free neighbours are
+// joined. A segment can be returned to the device only when it is one free block.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@ namespace lockstep {
 
 enum class AllocatorKind {
   cuda_caching,  // 512 B rounding, segments, pools
-  host,          // malloc: every tensor by itself, reserved = allocated
-  // CUDA's with expandable_segments: pages behind one growing range of addresses, so free blocks of
-  // any size serve; reserved = the most that was allocated, in whole pages
+  host,          // malloc: no segments, so reserved = allocated
+  // CUDA's with expandable_segments: pages behind one growing range of addresses, so that free
+  // blocks of any size serve; reserved = the most that was allocated, in whole pages
   expandable,
 };
 
 struct AllocatorOptions {
   AllocatorKind kind = AllocatorKind::cuda_caching;
   std::int64_t capacity = std::numeric_limits<std::int64_t>::max();  // most that may be reserved
-  // Blocks of this size and more are never split, nor given to smaller requests (fact 119).
+  // Blocks of at least this size are never split, and do not serve requests that are smaller than
+  // it (fact 119).
   std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();
 };
 
-// The allocator of one device. Not thread-safe; equal requests give equal results.
+// The allocator of one device. Not thread-safe. The same sequence of calls gives the same results.
 class CachingAllocator {
  public:
   using Block = std::int32_t;
@@ -43,25 +44,25 @@ class CachingAllocator {
 
   explicit CachingAllocator(const AllocatorOptions& options = {});
 
-  // Always returns a block. If the capacity does not suffice even after every cached segment went
-  // back to the device, out_of_memory() becomes true and the play goes on as if the device were
-  // larger, so that peak_reserved() - capacity is the shortfall.
+  // Always returns a block. If the capacity does not suffice even after every cached segment was
+  // returned to the device, out_of_memory() becomes true and the block is allocated as if the
+  // device were larger, so that peak_reserved() - capacity is the shortfall.
   Block allocate(std::int64_t bytes, int stream = 0);
   // For optional requests (a convolution can choose an algorithm with less workspace): returns no
-  // block instead of running out of memory.
+  // block instead of exceeding the capacity.
   std::optional<Block> try_allocate(std::int64_t bytes, int stream = 0);
 
-  // Allocation and immediate free if a free block can serve the request: only the peak changes.
-  // Returns the bytes of the block that would be taken; nothing if no free block fits, and the
-  // caller must allocate.
+  // Allocates a block and frees it at once, if a free block can serve the request; then only the
+  // peak changes. Returns the bytes of the block that would serve it. Returns nothing if no free
+  // block fits; then the caller must allocate.
   std::optional<std::int64_t> touch(std::int64_t bytes, int stream = 0);
 
   void free(Block block);
-  // record_stream: the program has freed the block, but the block can serve another request only
-  // when `event` on the other stream is complete (fact 122).
+  // Frees a block as record_stream does: the program has freed it, but it can serve another request
+  // only when `event` on the other stream is complete (fact 122).
   // REQUIRES: events of successive calls do not decrease.
   void free_after(Block block, std::int64_t event);
-  void complete(std::int64_t event);  // this event and all earlier ones
+  void complete(std::int64_t event);  // completes this event and all earlier ones
   void release_cached();              // torch.cuda.empty_cache()
 
   AllocatorKind kind() const { return options_.kind; }
@@ -72,9 +73,10 @@ class CachingAllocator {
   std::int64_t peak_allocated() const { return peak_allocated_; }
   std::int64_t peak_reserved() const { return peak_reserved_; }
   bool out_of_memory() const { return out_of_memory_; }
-  int retries() const { return retries_; }  // times the cached segments were released to make room
+  // times that cached segments were returned to the device to make room
+  int retries() const { return retries_; }
 
-  // Every segment as its blocks in address order, for tests: {address, bytes, in use}.
+  // The blocks of every segment in address order, for tests.
   struct BlockView {
     std::int64_t address, bytes;
     bool in_use;
@@ -92,10 +94,10 @@ class CachingAllocator {
   using FreeList = std::set<Free>;
   struct Record {
     std::int64_t address = 0, bytes = 0;
-    Block previous = nothing, next = nothing;  // neighbors in the segment
+    Block previous = nothing, next = nothing;  // neighbours in the segment
     std::int32_t pool = 0;
     bool in_use = false;
-    FreeList::iterator place{};  // in the pool's list, of a free block
+    FreeList::iterator place{};  // place of a free block in its pool's list
     bool is_segment() const { return previous == nothing && next == nothing; }
   };
   struct Pool {

@@ -10,13 +10,14 @@
 
 namespace lockstep {
 
-// One pool per micro-batch in flight. A gradient has an id; every holder must release it once.
+// One pool per micro-batch in flight. A gradient is named by an id, and every holder must release
+// it once.
 class GradientPool {
  public:
   GradientPool(Tape& tape, std::size_t layers) : tape_(tape), of_(layers) {}
 
   // Allocates a gradient of `bytes` bytes with one holder and returns its id. `of`: name of the
-  // layer whose output it belongs to.
+  // layer for whose output the gradient is.
   int fresh(double bytes, std::string_view of) {
     const Tape::Block block =
         tape_.allocate(MemoryKind::activation_gradients, bytes, {"output", of});
@@ -30,16 +31,17 @@ class GradientPool {
     return id;
   }
   void hold(int id) { ++shared_[id].holders; }
-  // Drops one holder; the last one frees the block. A negative id is allowed and does nothing.
+  // Removes one holder; when the last one is removed, the block is freed. A negative id is allowed
+  // and does nothing.
   void release(int id) {
     if (id < 0 || --shared_[id].holders > 0) return;
     tape_.free(shared_[id].block);
     unused_.push_back(id);
   }
-  // Delivers one holder's reference of gradient `id` to layer `to`, as a gradient of its output.
-  // `slice`: the gradient is a view of a part of a tensor. A second gradient of the same output is
-  // added in place if the first one is a whole tensor with no other holder; otherwise the sum is a
-  // new tensor.
+  // Passes one holder's reference to gradient `id` on to layer `to`, as a gradient of that layer's
+  // output. `slice`: the gradient is a view of a part of a tensor. A second gradient of the same
+  // output is added in place if the first one is a whole tensor with no other holder; otherwise the
+  // sum is a new tensor.
   void deliver(int to, int id, bool slice, const Layer& of) {
     Arrived& arrived = of_[to];
     if (arrived.id < 0) {
@@ -53,8 +55,8 @@ class GradientPool {
       arrived = {sum, false};
     }
   }
-  // Removes and returns the gradient of the layer's output, with its reference; -1 = none has
-  // arrived.
+  // Removes and returns the gradient of the layer's output, with its reference; -1 = no gradient
+  // has arrived.
   int take(int layer) {
     const int id = of_[layer].id;
     of_[layer] = {};

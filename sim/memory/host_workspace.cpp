@@ -8,8 +8,8 @@ namespace lockstep {
 namespace {
 
 // Channels padded to oneDNN's blocks. oneDNN computes with channels in blocks of 16, the last block
-// padded, or with channels last if the tensors have that layout. Tensors in another layout are
-// copied before the call, results after it.
+// padded, unless the tensors have channels last; then it uses their layout. Tensors in any other
+// layout are copied before the call, and results after it.
 double in_blocks(std::int64_t channels) {
   return static_cast<double>((channels + 15) / 16 * 16);
 }
@@ -18,7 +18,7 @@ double in_blocks(std::int64_t channels) {
 HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
   const bool one_by_one = conv.kernel_h == 1 && conv.kernel_w == 1;
   if (one_by_one && conv.stride == 1 && conv.dilation == 1 && conv.images < 16) {
-    return {};  // ATen's own matrix product, with one thread (ConvParams::use_mkldnn)
+    return {};  // ATen's own matrix product, used with one thread (ConvParams::use_mkldnn)
   }
   const double weights = static_cast<double>(conv.channels_out) *
                          static_cast<double>(conv.channels_in / conv.groups) * conv.kernel_h *
@@ -36,9 +36,9 @@ HostWorkspace convolution(const ConvGeometry& conv, double element_bytes) {
     // gradient of the weights, for which input and output gradient are converted.
     return {std::max(x + weights, y), std::max(x + y, weights)};
   }
-  // With channels last only weights are converted: to channels last (depthwise weights have that
-  // layout already), then to blocks, which are 16 x 16 per channel in the gradient of a depthwise
-  // convolution with a large kernel.
+  // With channels last only weights are converted: first to channels last (depthwise weights have
+  // that layout already), then to blocks. In the gradient of a depthwise convolution with a large
+  // kernel, the blocks have 16 x 16 values per channel.
   const bool depthwise = conv.groups == conv.channels_in && conv.groups > 1;
   const double channels_last = depthwise ? 0 : weights;
   const bool padded = depthwise && std::max(conv.kernel_h, conv.kernel_w) > 3;

@@ -1,7 +1,7 @@
-// Plays single layers of a micro-batch on the allocator: a LayerPlayer allocates and frees
-// activations, their gradients, workspaces and temporaries; a ModelState does the same for
-// parameters, parameter gradients and optimizer state. step_player.hpp calls it layer by layer in
-// the host's program order.
+// Simulates the memory of single layers of a micro-batch. A LayerPlayer allocates and frees
+// activations, their gradients, workspaces and temporaries on a Tape; a ModelState does the same
+// for parameters, parameter gradients and optimizer state. step_player.hpp calls both layer by
+// layer in the host's program order.
 // The order of allocations within a layer follows autograd's engine, because the peak and the
 // fragmentation depend on it.
 #pragma once
@@ -18,13 +18,13 @@
 
 namespace lockstep {
 
-// The allocator of a device on which `outside_bytes` bytes (context, communication buffers) are
-// taken already.
+// Options of the allocator of a device on which `outside_bytes` bytes (context, communication
+// buffers) are not available to the allocator.
 AllocatorOptions allocator_options(const Device& device, double outside_bytes);
 
-// Interface of the model's tensors, which depend on the strategy: a rank that holds the whole model
-// (ReplicatedState), or shards (ShardedState of strategies/fsdp). The player calls these functions
-// around layers and passes.
+// Interface of the model's own tensors, which depend on the strategy: a rank holds the whole model
+// (ReplicatedState) or shards (ShardedState of strategies/fsdp). The player calls these functions
+// before and after layers and passes.
 template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {
   state.construct();
@@ -34,16 +34,16 @@ concept ModelState = requires(S state, int layer, bool flag) {
   state.after_forward(layer);
   state.end_forward();
   state.begin_backward(flag, BackwardHalf::both);  // flag: last micro-batch of the step
-  state.before_backward(layer, flag);              // flag: before its recomputation
+  state.before_backward(layer, flag);              // flag: called before the layer's recomputation
   state.parameter_gradients(layer);                // allocates the gradients
-  state.pieces(layer, PiecesMoment::first);        // of a layer in a chunked loss
+  state.pieces(layer, PiecesMoment::first);        // for a layer in a chunked loss
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
 };
 
-// Plays layers of one rank. turn_to() chooses the micro-batch in flight and the chunk that the
-// following calls belong to.
+// Allocates and frees for layers of one rank. turn_to() chooses the micro-batch in flight and the
+// chunk to which the following calls belong.
 template <ModelState State>
 class LayerPlayer {
   using Block = Tape::Block;
@@ -73,7 +73,7 @@ class LayerPlayer {
   Liveness life;
   State state;
 
-  // The following calls play layers of this chunk of the micro-batch.
+  // Makes the following calls apply to layers of this chunk and this micro-batch.
   void turn_to(Flight& flight, int chunk) {
     flight_ = &flight;
     chunk_ = &flight.chunks[chunk];
@@ -96,15 +96,15 @@ class LayerPlayer {
   }
   void release(int tensor) { tape_.free(std::exchange(flight_->blocks[tensor], nothing)); }
 
-  // Allocates the gradient of the activation that the chunk's last layer, a "send", has sent; the
-  // next part's gradient is received into it.
+  // Allocates the gradient of the activation that the chunk's last layer, a "send", has sent. The
+  // gradient that the next part sends back is received into it.
   int fresh_gradient(int send) {
     const int input = step_.layers[send].inputs.front();
     return flight_->gradients.fresh(step_.layers[input].output_bytes, step_.layers[input].name);
   }
 
-  // Forward of a layer: allocates the tensors that are born, computes, frees the tensors that die.
-  // A sent activation stays until its send is complete (Deed::activation_sent).
+  // Forward of a layer: allocates the tensors that begin to live here, computes, and frees the
+  // tensors that end. A sent activation remains until its send is complete (Deed::activation_sent).
   void forward(int layer) {
     const Boundary boundary = step_.layers[layer].boundary;
     tape_.at(MemoryPhase::forward, layer);
@@ -124,8 +124,8 @@ class LayerPlayer {
     state.after_forward(layer);
   }
 
-  // A chunked loss: plays forward and backward of the layers from `first` to the end of the chunk
-  // piece by piece. All pieces but the first are alike, so two are played. The gradient of the
+  // A chunked loss: forward and backward of the layers from `first` to the end of the chunk, piece
+  // by piece. All pieces but the first are alike, so two pieces are simulated. The gradient of the
   // head's input is accumulated in fp32 over the pieces.
   void forward_in_pieces(int first) {
     const int last = layers_.end - 1;
@@ -137,7 +137,7 @@ class LayerPlayer {
                                      {"gradient of", source.name});
     for (const bool first_piece : {true, false}) {
       for (int layer = first; layer <= last; ++layer) forward(layer);
-      // The loop's variable refers to the logits until the next piece replaces them.
+      // The variable of the program's loop refers to the logits until the next piece replaces them.
       const int logits = step_.layers[last].inputs.front();
       const Block held = tape_.allocate(MemoryKind::activations, step_.layers[logits].output_bytes,
                                         {"output", step_.layers[logits].name});
@@ -170,8 +170,9 @@ class LayerPlayer {
     tape_.free(sum);
   }
 
-  // Backward of a layer: recomputes the checkpoint segment that ends here, computes gradients, then
-  // frees saved tensors, and only then adds the results to other gradients.
+  // Backward of a layer: recomputes the checkpoint segment that ends at this layer, computes
+  // gradients, then frees saved tensors, and only then adds the results to gradients that other
+  // layers have delivered.
   void backward(int layer) {
     const int segment = life.segment_of[layer];
     tape_.at(MemoryPhase::backward, layer);
@@ -187,7 +188,7 @@ class LayerPlayer {
     }
     if (life.needs_gradient[layer]) differentiate(layer);
     for (const int tensor : life.die_after_backward.of(layer)) end_backward_of(tensor, layer);
-    // Autograd frees a node's inputs and saved tensors before it passes the results on.
+    // Autograd frees a node's inputs and saved tensors before it passes its results on.
     for (const auto& [to, id, slice] : outgoing_) {
       flight_->gradients.deliver(to, id, slice, step_.layers[to]);
     }
@@ -195,8 +196,9 @@ class LayerPlayer {
     if (half_ == BackwardHalf::both) state.after_backward(layer);
   }
 
-  // Second half of a split backward: the gradients of the layer's weights, which
-  // BackwardHalf::inputs has left. `gradient`: the gradient of the layer's output, held since then.
+  // Second half of a split backward: the gradients of the layer's weights, which the first half
+  // (BackwardHalf::inputs) has not computed. `gradient`: the gradient of the layer's output, which
+  // has been held since the first half.
   void weights(int layer, int gradient) {
     tape_.at(MemoryPhase::backward, layer);
     if (kinds_[layer].multiplies_backward) matmul_workspace();
@@ -207,7 +209,7 @@ class LayerPlayer {
     }
   }
 
-  // A second forward of a checkpoint segment, before its backward.
+  // A second forward of a checkpoint segment, before the segment's backward.
   void recompute(const CheckpointSegment& segment) {
     for (int layer = segment.first; layer <= segment.last; ++layer) {
       tape_.at(MemoryPhase::recomputation, layer);
@@ -219,8 +221,8 @@ class LayerPlayer {
   }
 
   // Tensors that outlive the backward of their chunk. `until_end`: activations that arrived at the
-  // last part, until the step ends. `returned`: outputs of the last part, until the next step
-  // begins.
+  // last part; they live until the step ends. `returned`: outputs of the last part; they live until
+  // the next step begins.
   std::vector<Block> until_end, returned;
 
  private:
@@ -230,14 +232,14 @@ class LayerPlayer {
                        [](const Parameter& parameter) { return parameter.trainable; });
   }
 
-  // cuBLAS's workspace, allocated for each call (fact 124), unless the device description says that
-  // libraries keep theirs.
+  // cuBLAS's workspace, which is allocated for each call (fact 124), unless the device description
+  // says that libraries hold theirs permanently.
   void matmul_workspace() {
     if (device_.kept_workspace_bytes > 0) return;
     tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes);
   }
 
-  // Temporaries of a layer's forward, which are allocated and freed within the layer.
+  // Temporaries of a layer's forward, which are freed before the layer ends.
   void compute(int index) {
     const Layer& layer = step_.layers[index];
     if (kinds_[index].multiplies_forward) matmul_workspace();
@@ -250,9 +252,9 @@ class LayerPlayer {
     if (is_host(device_)) tape_.free(tape_.try_workspace(on_host(layer).forward));
   }
 
-  // Frees a tensor after the backward of layer `layer`, the last one that needs it, or hands it to
-  // a holder that outlives the backward. After the first half of a split backward, tensors for
-  // weights' gradients stay.
+  // Ends a tensor after the backward of `layer`, the last layer that needs it: frees it, or passes
+  // it on to a holder that outlives the backward. After the first half of a split backward, tensors
+  // for weights' gradients remain.
   void end_backward_of(int tensor, int layer) {
     const Liveness::Tensor& tensor_of_step = life.tensors[tensor];
     if (half_ == BackwardHalf::inputs && stays_for_weights(tensor_of_step, layer)) return;
@@ -263,7 +265,7 @@ class LayerPlayer {
       returned.push_back(std::exchange(flight_->blocks[tensor], nothing));
     } else if (last_part && arrived && half_ == BackwardHalf::both &&
                program_.holding.keep_outputs) {
-      // PyTorch's schedules keep the losses of a step; the graph of a loss keeps the activation
+      // PyTorch's schedules store the losses of a step. The graph of a loss holds the activation
       // that arrived at the last part (AccumulateGrad's variable).
       until_end.push_back(std::exchange(flight_->blocks[tensor], nothing));
     } else {
@@ -271,17 +273,18 @@ class LayerPlayer {
     }
   }
 
-  // Whether the tensor must stay for weights' gradients after the first half of a split backward.
+  // Whether the tensor must remain for weights' gradients after the first half of a split backward.
   // PyTorch retains the graph of all layers up to the last one with weights; the zero-bubble paper
-  // and Megatron-LM keep only the operands of the weights' products.
+  // and Megatron-LM retain only the operands of the weights' products.
   bool stays_for_weights(const Liveness::Tensor& tensor, int layer) const {
     const bool in_graph = tensor.for_weights || tensor.for_others;
     if (tensor.recomputed || !in_graph) return false;
     return program_.holding.keep_outputs ? layer <= last_with_weights_ : tensor.for_weights;
   }
 
-  // The gradient with which a chunk's backward begins: from the next part on this rank, from a
-  // message, or (without messages) fresh. The host holds it to the end of the backward.
+  // Takes the gradient with which a chunk's backward begins: it comes from the next part on this
+  // rank or from a message, and without messages it is newly allocated. The host holds it to the
+  // end of the backward.
   void take_arrived(int send) {
     int gradient = flight_->gradients.take(send);
     if (gradient < 0) gradient = std::exchange(chunk_->arrived, -1);
@@ -298,7 +301,7 @@ class LayerPlayer {
     if (layer.boundary == Boundary::send) return take_arrived(index);
     GradientPool& gradients = flight_->gradients;
     int gradient = gradients.take(index);
-    Block widened = nothing;  // fp32 copy of the gradient, which replaces it
+    Block widened = nothing;  // fp32 copy that replaces the gradient
     if (layer.wide) {
       widened = temporary(index, layer.backward_workspace_bytes);
       gradients.release(std::exchange(gradient, -1));
@@ -322,8 +325,8 @@ class LayerPlayer {
       outgoing_.push_back({input, gradients.fresh(of_piece, step_.layers[input].name), false});
     }
     if (kinds_[index].multiplies_backward) matmul_workspace();
-    // Under autocast a weight's gradient is half precision first. The freed half-precision weight
-    // is as large, so one of the two is counted.
+    // Under autocast a weight's gradient is first computed in half precision. The half-precision
+    // weight that is freed meanwhile is as large, so only one of the two is counted.
     if (layer.pieces == 1 && !leaves_weights(index)) {
       state.parameter_gradients(index);
     } else if (layer.pieces == 1 && gradient >= 0) {
@@ -345,8 +348,8 @@ class LayerPlayer {
                                          : kinds_[layer].has_weight_product;
   }
 
-  // The gradient for the previous part: a message, which Deed::gradient_sent frees; nothing to send
-  // if this rank has that part, too.
+  // Passes the gradient of the input to the previous part: as a message, which Deed::gradient_sent
+  // frees, or without one if the previous part is on this rank.
   void depart(const Layer& receive, int gradient) {
     if (half_ == BackwardHalf::inputs && program_.holding.keep_outputs && gradient >= 0) {
       flight_->gradients.hold(gradient);  // as the input's gradient
@@ -360,8 +363,8 @@ class LayerPlayer {
   }
 
   // A temporary of a layer's backward. A convolution's workspace is optional, because cuDNN chooses
-  // an algorithm with less workspace where memory is short (fact 126); other temporaries are
-  // tensors that an operator needs.
+  // an algorithm with less workspace if memory is short (fact 126). Other temporaries are tensors
+  // without which an operator cannot run.
   Block temporary(int layer, double bytes) {
     if (kinds_[layer].convolves) return tape_.try_workspace(bytes);
     return tape_.allocate(MemoryKind::temporaries, bytes);
@@ -379,7 +382,7 @@ class LayerPlayer {
     bool multiplies_forward, multiplies_backward, convolves, has_weights, has_weight_product;
   };
   std::vector<Kinds> kinds_;  // by layer
-  // State of the action that is being played.
+  // State of the current action.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange layers_;

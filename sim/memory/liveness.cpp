@@ -1,9 +1,9 @@
 // Derives lifetimes by the rules of eager autograd. An output lives until its last reader in
 // forward. A saved tensor lives until the backward of the first layer that saved it, because
-// backward runs in reverse. A checkpointed block keeps its inputs and recomputes its other tensors
+// backward runs in reverse. A checkpointed block stores its inputs and recomputes its other tensors
 // (fact 60).
-// Views and in-place results share a storage, so all rules work on storages: a storage lives as
-// long as the last need of any tensor in it.
+// Views and in-place results share a storage, so all rules apply to storages: a storage lives as
+// long as any tensor in it is needed.
 #include "memory/liveness.hpp"
 
 #include <algorithm>
@@ -19,11 +19,11 @@ constexpr int never = std::numeric_limits<int>::max();
 struct Storage {
   std::int64_t bytes = 0;
   int producer = never;         // layer whose forward allocates it; -1 = the step's input
-  int last_reader = -1;         // forward
-  int last_reader_inside = -1;  // of the producer's checkpoint segment
+  int last_reader = -1;         // last layer whose forward reads it
+  int last_reader_inside = -1;  // ... within the producer's checkpoint segment
   int keeper = never;           // first layer whose backward needs it (or that starts a segment)
-  int keeper_inside = never;    // the same within the producer's checkpoint segment
-  bool kept = false;  // written by an operator that recomputation omits, so kept from forward on
+  int keeper_inside = never;    // ... within the producer's checkpoint segment
+  bool kept = false;  // recomputation omits its operator, so the storage lives from forward on
   bool weight_copy = false;
   int last_for_weights = -1;  // the last layer whose weights' gradients need it
   bool for_others = false;    // other backward work needs it
@@ -44,8 +44,8 @@ void find_segments(const TrainingStep& step, Liveness& result) {
   }
 }
 
-// Marks the layers whose output requires a gradient: below or at them is a trained parameter, a
-// received activation, or a layer that starts gradients.
+// Finds the layers whose output requires a gradient. A layer does if it, or any layer on which it
+// depends, has a trained parameter, receives an activation, or is declared to start gradients.
 void find_gradients(const TrainingStep& step, Liveness& result) {
   const int layers = static_cast<int>(step.layers.size());
   result.needs_gradient.assign(layers, 0);
@@ -90,7 +90,7 @@ std::int64_t whole_bytes(double bytes) {
 
 namespace {
 
-// Finds the needs of each storage of a step, then the births and deaths of its tensors.
+// Finds the needs of each storage of a step, and from them the lifetimes of its tensors.
 class LivenessFinder {
  public:
   LivenessFinder(const TrainingStep& step, bool host) : step_(step), host_(host) {
@@ -116,14 +116,15 @@ class LivenessFinder {
 
  private:
   // Records that forward of layer i needs the storage. A read within the producer's checkpoint
-  // segment is apart, because recomputation repeats it.
+  // segment is recorded separately, because recomputation repeats it.
   void read_by(Storage& storage, int i) {
     storage.last_reader = std::max(storage.last_reader, i);
     const int segment = result_.segment_of[i];
     if (storage.producer >= 0 && segment >= 0 && segment == result_.segment_of[storage.producer]) {
       storage.last_reader_inside = std::max(storage.last_reader_inside, i);
     } else if (segment >= 0) {
-      // The storage enters a checkpointed block, which keeps its inputs until its backward is done.
+      // The storage enters a checkpointed block, which stores its inputs until its backward is
+      // done.
       storage.keeper = std::min(storage.keeper, result_.segments[segment].first);
     }
   }
@@ -158,9 +159,8 @@ class LivenessFinder {
     }
   }
 
-  // Layer i keeps its saved tensors until its backward. If it is checkpointed and the producer lies
-  // outside of the segment, the whole segment keeps the tensor, until the backward of its first
-  // layer.
+  // Layer i stores its saved tensors until its backward. If it is checkpointed and the producer is
+  // outside of the segment, the segment stores the tensor until the backward of its first layer.
   void keep_saved(int i) {
     const Layer& layer = step_.layers[i];
     const bool splits = has_weight_product(layer);
@@ -196,8 +196,8 @@ class LivenessFinder {
     return tensor;
   }
 
-  // Death of a tensor that lives within a checkpoint segment: after the backward that needs it,
-  // else after its last reader in the recomputation.
+  // End of a tensor that lives within a checkpoint segment: after the backward that needs it, or,
+  // if none does, after its last reader in the recomputation.
   void die_inside(const Storage& storage, int tensor) {
     if (storage.keeper_inside != never) {
       result_.die_after_backward.add(storage.keeper_inside, tensor);
@@ -207,9 +207,10 @@ class LivenessFinder {
     }
   }
 
-  // Births and deaths of a storage's tensors: one of forward and, within a checkpoint segment,
-  // another one of the recomputation. A kept one is not recomputed and lives from forward to its
-  // backward. A weight copy within a segment stays in autocast's cache until the forward pass ends.
+  // Beginnings and ends of a storage's tensors: one of forward and, within a checkpoint segment,
+  // another one of the recomputation. A storage with `kept` is not recomputed and lives from
+  // forward to its backward. A weight copy within a segment remains in autocast's cache until the
+  // forward pass ends.
   void add_lives(const Storage& storage) {
     if (storage.producer == never || storage.producer < 0) return;
     const int tensor = add_tensor(storage, false);

@@ -1,6 +1,6 @@
 // Lifetimes of the tensors of one TrainingStep: for each layer, the tensors that its forward,
-// recomputation or backward allocates and frees. Lifetimes follow from the graph alone and are
-// equal for all strategies; layer_player.hpp plays them through an allocator.
+// recomputation or backward allocates and frees. Lifetimes follow only from the graph and are equal
+// for all strategies; layer_player.hpp carries them out on an allocator.
 //
 //   forward    | layer 0 | layer 1 | layer 2 |   an output dies after its last reader in forward,
 //   backward   | layer 2 | layer 1 | layer 0 |   a saved tensor after the backward of the first
@@ -43,8 +43,8 @@ struct CheckpointSegment {
   int first = 0, last = 0;
 };
 
-// All lifetimes of a step. A storage of a checkpointed segment appears as two tensors: the one of
-// forward and the one of the recomputation.
+// All lifetimes of a step. A storage inside of a checkpointed segment appears as two tensors, one
+// of forward and one of the recomputation.
 struct Liveness {
   struct Tensor {
     std::int64_t bytes = 0;
@@ -62,7 +62,7 @@ struct Liveness {
   LayerLists born_in_recompute, die_after_recompute;  // layers of checkpoint segments only
   LayerLists die_after_backward;
   LayerLists last_for_weights;  // by the last layer whose weight gradient needs the tensor
-  std::vector<int> die_after_forward_pass;  // weight copies that only autocast's cache keeps
+  std::vector<int> die_after_forward_pass;  // weight copies that only autocast's cache holds
 
   std::vector<CheckpointSegment> segments;
   std::vector<int> segment_of;  // by layer, -1 = none
@@ -70,17 +70,18 @@ struct Liveness {
   std::vector<std::uint8_t> needs_gradient;  // the layer's output takes part in backward
 };
 
-// `host`: the step runs on a CPU, where the mask of a dropout has the type of its output; on GPUs
-// it has one byte per element.
+// `host`: the step runs on a CPU, where the mask of a dropout has the type of its output. On GPUs a
+// mask has one byte per element.
 // REQUIRES: `step` outlives the result, whose texts point into it.
 Liveness find_liveness(const TrainingStep& step, bool host);
 
-// Whether backward computes the weights' gradients by a product of their own: linear layers and
-// convolutions. Split pipeline schedules can delay exactly these.
+// Whether backward computes the weights' gradients by a separate product, as for linear layers and
+// convolutions. Megatron-LM's split pipeline schedules postpone only these gradients, PyTorch's
+// postpone all.
 bool has_weight_product(const Layer& layer);
 
-// Bytes of a tensor as an integer. Sizes in a step are doubles; the result is at most 4 TiB, which
-// no device has, so that sums cannot overflow.
+// Bytes of a tensor as an integer. Sizes in a step are doubles. The result is limited to 4 TiB,
+// more than any device has, so that sums cannot overflow.
 std::int64_t whole_bytes(double bytes);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Vocabulary of memory accounts: kinds of memory, phases and moments of a step, and the log of a
-// step's moments. The report draws memory over a step from a MemoryLog; a result names the moment
-// of its peak.
+// step's moments. The report draws the memory over a step from a MemoryLog; a result names the
+// moment of its peak.
 #pragma once
 
 #include <array>
@@ -45,12 +45,11 @@ enum class MemoryPhase {
   serving
 };
 
-// The whole of a backward, or one half of a split one: gradients of inputs, then gradients of
+// The whole of a backward, or one half of a split backward: gradients of inputs, then gradients of
 // weights.
 enum class BackwardHalf { both, inputs, weights };
 
-// Moments in the life of the parameter gradients of a chunked loss, which forward computes piece by
-// piece.
+// Moments of the parameter gradients of a chunked loss, which forward computes piece by piece.
 enum class PiecesMoment {
   first,    // the gradients of the first piece are computed
   another,  // the gradients of another piece are computed and added
@@ -58,7 +57,7 @@ enum class PiecesMoment {
   backward  // the backward pass reaches the layer
 };
 
-// Live bytes by kind, blocks rounded as the allocator rounds them.
+// Live bytes by kind, with each block rounded up as the allocator rounds it.
 using MemoryAccount = std::array<std::int64_t, memory_kind_names.size()>;
 
 inline std::int64_t total_bytes(const MemoryAccount& account) {
@@ -78,7 +77,7 @@ struct MemoryMoment {
   MemoryAccount after{};    // live bytes at the end of the moment
 };
 
-// All blocks of one name and kind that live at the allocated peak.
+// All blocks of one name and kind that are live at the peak of allocated bytes.
 struct LiveTensors {
   std::string name;  // "features.0.weight", "output of layer1.0.conv2", "bucket 3"
   MemoryKind kind = MemoryKind::parameters;
@@ -87,7 +86,8 @@ struct LiveTensors {
 };
 
 // The moments of one step in the host's order. Without a pipeline it has at most three
-// micro-batches: the first, the second (which stands for all between) and the last.
+// micro-batches: the first, the second (which represents all between the first and the last), and
+// the last.
 struct MemoryLog {
   std::vector<MemoryMoment> moments;
   std::vector<LiveTensors> at_peak;  // largest first; their sum is the allocated peak

@@ -1,6 +1,6 @@
-// Follows the order of allocations in PyTorch's optimizers. Foreach forms allocate whole lists of
-// tensors, for-loop forms allocate for one tensor after the other, and a matrix rule (Muon)
-// allocates several temporaries for one tensor.
+// Follows the order of allocations in PyTorch's optimizers. Foreach implementations allocate whole
+// lists of tensors, for-loop implementations allocate for one tensor after the other, and a matrix
+// rule (Muon) allocates several temporaries for one tensor.
 #include "memory/optimizer_state.hpp"
 
 #include <algorithm>
@@ -16,8 +16,9 @@ Subject update_of(const UpdatedTensor& tensor) {
 
 }  // namespace
 
-// State of more than 4 bytes per element is several fp32 tensors (Adam's two moments, a master
-// copy): one list of all tensors after the other.
+// State of more than 4 bytes per element consists of several fp32 tensors (Adam's two moments, a
+// master copy). They are allocated as lists: the first one of all tensors, then the second one of
+// all tensors.
 void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
                               const OptimizerMemory& optimizer) {
   const auto state_of = [&](const UpdatedTensor& tensor) {
@@ -35,8 +36,8 @@ void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors
   }
 }
 
-// Three groups in turn: lists of all tensors, single tensors, tensors with a rule of their own. The
-// lists of the last group live to the end of the update.
+// Three groups follow each other: lists of all tensors, single tensors, and tensors with a rule of
+// their own. The lists of the last group live to the end of the update.
 void play_update(Tape& tape, std::span<const UpdatedTensor> tensors,
                  const OptimizerMemory& optimizer) {
   std::vector<Tape::Block> temporaries, temporaries_of_others;

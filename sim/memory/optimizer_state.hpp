@@ -1,6 +1,6 @@
-// Plays the optimizer's allocations on a tape, tensor by tensor: state in the first update,
-// temporaries in each. Sizes per element come from the plan (memory_plan.hpp); both replicated and
-// sharded states use these functions.
+// Carries out the optimizer's allocations on a tape, tensor by tensor: state in the first update,
+// temporaries in each update. Sizes per element come from the plan (memory_plan.hpp). Replicated
+// and sharded model states both use these functions.
 #pragma once
 
 #include <span>
@@ -15,11 +15,11 @@ namespace lockstep {
 // A trainable tensor, or the share of a tensor that this rank updates.
 struct UpdatedTensor {
   double elements = 0;
-  std::string_view name{};              // "" = named after the moment
-  const TensorUpdate* other = nullptr;  // the rule of this tensor alone
+  std::string_view name{};              // "" = the log uses the moment's name
+  const TensorUpdate* other = nullptr;  // set if this tensor has a rule of its own
 };
 
-// Allocates the state, in the first update; it stays.
+// Allocates the state in the first update; it is never freed.
 void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
                               const OptimizerMemory& optimizer);
 // Allocates and frees the temporaries of one update.

@@ -1,5 +1,5 @@
-// The program that a rank plays in each step (its actions, each with the layers of its chunk), and
-// the state of a micro-batch in flight. Pipelines use their schedule's program; without a pipeline,
+// The actions that a rank carries out in each step, each with the layers of its chunk, and the
+// state of a micro-batch in flight. Pipelines use their schedule's program; without a pipeline,
 // forward and backward alternate.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// Layers [first, end) of a step that are played together.
+// Layers [first, end) of a step that form one chunk.
 struct LayerRange {
   int first = 0, end = 0;
 };
@@ -22,31 +22,32 @@ struct LayerRange {
 struct PlayedProgram {
   RankProgram actions;
   std::vector<LayerRange> chunks;
-  // The inputs of the whole step are copied at its beginning, several micro-batches are in flight
-  // together, and the actions include messages.
+  // If true, the inputs of the whole step are copied at its beginning, several micro-batches are in
+  // flight at the same time, and the actions include messages.
   bool pipelined = false;
   PipelineHolding holding{};
-  double held_bytes = 0;  // bytes of micro-batches that are not played, held until the step ends
+  double held_bytes = 0;  // held until the step ends for micro-batches that are not simulated
 };
 
-// Micro-batches that can differ in memory: the first, the last, and one for all between.
+// The number of micro-batches that can differ in memory: the first, the last, and one that
+// represents all between.
 inline constexpr int distinct_micro_batches = 3;
-// A program of micro-batches one after the other.
+// The program that carries out one micro-batch after the other.
 PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches);
 // The program of a pipeline's rank, with messages.
 PlayedProgram pipelined(const JoinedParts& rank, const RankProgram& program,
                         const PipelineHolding& holding);
 
-// A micro-batch in flight, between its first forward and its last backward. Gradients are ids of
-// its pool.
+// A micro-batch in flight, between its first forward and its last backward. Gradients are given by
+// their ids in its pool.
 struct Flight {
   // The state of the micro-batch in one chunk of the rank.
   struct Chunk {
-    int arrived = -1, leaving = -1;  // gradients from the next part, for the part before
+    int arrived = -1, leaving = -1;  // gradients: from the next part, and for the previous part
     std::vector<int> held;           // gradients that the host holds until backward is done
-    std::vector<std::pair<int, int>> for_weights;  // layer, gradient of its output
-    std::vector<int> sent;                         // tensors that are on their way
-    bool halved = false;                           // between the two halves of a split backward
+    std::vector<std::pair<int, int>> for_weights;  // layer, and gradient of its output
+    std::vector<int> sent;                         // tensors whose send is not complete
+    bool halved = false;  // whether only the first half of a split backward is done
   };
   Flight(Tape& tape, std::size_t tensors, std::size_t layers, std::size_t chunk_count)
       : blocks(tensors, CachingAllocator::nothing), gradients(tape, layers), chunks(chunk_count) {}

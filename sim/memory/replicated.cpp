@@ -1,7 +1,7 @@
 // Allocates parameters, gradients, buckets and optimizer state as plain training and DDP do
 // (torch/csrc/distributed/c10d/reducer.cpp; facts 2, 3, 13, 14, 20, 21). Gradients live from
-// backward to zero_grad(), which runs before the next forward; with main gradients or bucket views
-// they live in storages that stay.
+// backward to zero_grad(), which runs before the next forward. With main gradients or bucket views,
+// gradients are in storages that are never freed.
 #include "memory/replicated.hpp"
 
 #include <algorithm>
@@ -35,8 +35,8 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
   }
   first_of_.push_back(elements_.size());
   const std::vector<bool>& whole = plan.replicated.updated_tensors;
-  // Index in `updated_` of each tensor that TensorUpdate::tensor counts: trainable ones with
-  // elements.
+  // Index in `updated_` of each tensor that TensorUpdate::tensor numbers, which are the trainable
+  // tensors that have elements.
   std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < elements_.size(); ++i) {
     if (!trainable_[i]) continue;
@@ -54,8 +54,8 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
   first_part_.assign(elements_.size(), nothing);
 }
 
-// The tensors of a model and its DDP wrapper before the first step. DDP allocates one bucket of all
-// gradients first, if it rebuilds its buckets after the first step.
+// The tensors of a model and its DDP wrapper before the first step. If DDP rebuilds its buckets
+// after the first step, it allocates one bucket for all gradients here.
 void ReplicatedState::construct() {
   for (const Layer& layer : step_.layers) {
     for (const Parameter& parameter : layer.parameters) {
@@ -95,11 +95,11 @@ void ReplicatedState::begin_backward(bool last_micro_batch, BackwardHalf /*half*
   filled_ = 0;
 }
 
-// Gradients of the layer's parameters. A layer that reads a tied weight allocates its share of the
-// owner's gradient.
+// Gradients of the layer's parameters. A layer that reads a tied weight allocates its summand of
+// the owner's gradient.
 void ReplicatedState::parameter_gradients(int layer) {
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0) {
-    // The first summand of the owner's gradient waits for the other one.
+    // The first summand of the owner's gradient lives until the other one is computed.
     const std::size_t i =
         first_of_[owner] + static_cast<std::size_t>(step_.layers[layer].tied_parameter);
     if (trainable_[i]) {
@@ -113,7 +113,8 @@ void ReplicatedState::parameter_gradients(int layer) {
 }
 
 // Parameter gradients of a chunked loss. Forward computes the gradient of each piece: the first one
-// stays, the others are added to it. They enter their buckets when backward reaches the layer.
+// remains, and the others are added to it. They are put into their buckets when backward reaches
+// the layer.
 void ReplicatedState::pieces(int layer, PiecesMoment moment) {
   if (moment == PiecesMoment::backward) parameter_gradients(layer);
   if (moment == PiecesMoment::over || moment == PiecesMoment::backward) return;
@@ -154,8 +155,8 @@ void ReplicatedState::gradient(std::size_t parameter) {
   fill_bucket(has_main_gradients() ? elements_[parameter] * main_gradient_bytes_ : bytes);
 }
 
-// Counts gradient bytes in buckets. A communication hook (fp16 compression) allocates a temporary
-// for each full bucket while it is in flight; the next one replaces it.
+// Counts the gradient bytes in buckets. A communication hook (fp16 compression) allocates a
+// temporary for each full bucket; it lives until the temporary of the next bucket replaces it.
 void ReplicatedState::fill_bucket(double bytes) {
   const auto& replicated = plan_.replicated;
   filled_ += bytes;

@@ -1,6 +1,6 @@
 // Implements the queries of peak memory: builds the program of a rank and plays it with a
-// StepPlayer, unless the cache knows the result of an equal plan. Plans that differ only in
-// communication buffers play alike.
+// StepPlayer, unless the cache has the result of an equal plan. Plans count as equal if they differ
+// only in communication buffers, or in the number of micro-batches beyond three.
 #include "memory/step_memory.hpp"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ AllocatorOptions allocator_options(const Device& device, double outside_bytes) {
   return options;
 }
 
-// Forward and backward per micro-batch. The program has at most three micro-batches, the first, the
-// second and the last, because all others repeat the second.
+// Forward and backward for each micro-batch. The program has at most three micro-batches, the
+// first, the second and the last, because all others repeat the second.
 PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches) {
   PlayedProgram program;
   for (int micro = 0; micro < micro_batches; ++micro) {
@@ -43,8 +43,8 @@ PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches) {
 
 namespace {
 
-// Bytes per micro-batch that a rank holds until the step ends. These are sent gradients of a chunk,
-// if the program waits for their sends only behind its last compute action (`tail`), and
+// Bytes per micro-batch that a rank holds until the step ends: the sent gradients of a chunk, if
+// the program waits for their sends only after its last compute action (from `tail` on), and the
 // activations that arrived at the last part (LayerPlayer::end_backward_of).
 double held_bytes(const JoinedParts& rank, const PlayedProgram& played) {
   const RankProgram& program = played.actions;
@@ -89,8 +89,8 @@ PlayedProgram pipelined(const JoinedParts& rank, const RankProgram& program,
 
 namespace {
 
-// The plan reduced to the numbers on which a play depends: communication buffers lie outside the
-// allocator, and more than three micro-batches play like three.
+// The plan reduced to the numbers on which the result depends: communication buffers are outside
+// the allocator, and more than three micro-batches have the same result as three.
 MemoryPlan walked(MemoryPlan plan) {
   plan.communication_bytes = 0;
   plan.micro_batches = std::min(plan.micro_batches, distinct_micro_batches);
@@ -114,8 +114,8 @@ void KnownMemory::add(const MemoryPlan& plan, const StepMemory& memory) {
 
 StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const Device& device,
                        const MemoryQuery& query) {
-  // The cache is not used if a log is requested, which needs the play itself, nor on CPUs, whose
-  // allocator does not report that memory was short.
+  // The cache is not used if a log is requested, which only a play can fill. It is also not used on
+  // CPUs, whose allocator does not report that memory was short.
   KnownMemory* known = query.log == nullptr && !is_host(device) ? query.known : nullptr;
   const double outside = device.context_bytes + plan.communication_bytes;
   if (known != nullptr) {

@@ -1,8 +1,8 @@
-// Peak memory of training on one rank: its steps are played in the host's program order through a
-// model of the caching allocator. Strategies fill in a plan and call step_memory() or
-// pipeline_memory(); docs/memory.md has the formula of every number.
-// A play, not a sum of sizes, gives the result, because a peak depends on the order of allocations
-// and on fragmentation.
+// Peak memory of training on one rank. The allocations and frees of several steps are carried out,
+// in the host's program order, on a model of the caching allocator; comments call this "playing" a
+// step. The result is not a sum of sizes, because a peak depends on the order of allocations and on
+// fragmentation. Strategies fill in a plan and call step_memory() or pipeline_memory();
+// docs/memory.md has the formula of every number.
 #pragma once
 
 #include <cstdint>
@@ -26,20 +26,20 @@ bool is_host(const Device& device);
 
 // The result; all sizes in bytes. allocated <= reserved <= device.
 struct StepMemory {
-  double allocated = 0;                   // peak of live blocks (torch.cuda.max_memory_allocated)
-  double reserved = 0;                    // peak of segments (torch.cuda.max_memory_reserved)
-  double device = 0;                      // reserved + context + communication buffers (nvidia-smi)
-  std::string moment;                     // of the allocated peak: "backward of layer4.2.conv3"
+  double allocated = 0;  // peak of live blocks (torch.cuda.max_memory_allocated)
+  double reserved = 0;   // peak of segments (torch.cuda.max_memory_reserved)
+  double device = 0;     // reserved + context + communication buffers (nvidia-smi)
+  std::string moment;    // moment of the allocated peak: "backward of layer4.2.conv3"
   std::map<std::string, double> at_peak;  // bytes by kind; their sum is `allocated`
   double after_forward = 0;  // live activations at the end of the last step's first forward pass
   bool out_of_memory = false;
   std::string failed_at;  // moment of the first allocation that did not fit
-  double shortfall = 0;   // bytes the device would need more; 0 when it fits
-  int retries = 0;        // times cached segments had to be given back to go on
+  double shortfall = 0;   // bytes that the device lacks; 0 = it fits
+  int retries = 0;        // times that cached segments had to be returned to the device
 };
 
-// Cache of results for one step on one device, by plan. It holds plans that were played to their
-// end without touching the device's capacity, because their result does not depend on the memory
+// Cache of results for one step on one device, by plan. It contains plans that were played to their
+// end without reaching the device's capacity, because their result does not depend on the memory
 // outside the allocator.
 class KnownMemory {
  public:
@@ -52,10 +52,10 @@ class KnownMemory {
   std::vector<std::pair<MemoryPlan, StepMemory>> known_;
 };
 
-// Optional requests of a caller.
+// Options of a query.
 struct MemoryQuery {
   MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
-  // Limit for searches: a play that exceeds it stops early, and its result is a lower bound.
+  // Limit for searches: playing stops early beyond it, and the result is a lower bound.
   double most = std::numeric_limits<double>::infinity();  // bytes on the device
   KnownMemory* known = nullptr;  // cache of this step and device; results are added to it
 };
@@ -67,29 +67,30 @@ StepMemory step_memory(const TrainingStep& step, const MemoryPlan& plan, const D
 // Tensors that the host's program of a pipeline holds in addition to the tensors that backward
 // needs.
 struct PipelineHolding {
-  // true, as PyTorch 2.15: between the halves of a split backward the whole graph stays
+  // true = as PyTorch 2.15: between the halves of a split backward the whole graph remains
   // (stage_backward_input retains it), the model's first part runs all of backward in the weights'
-  // half, and losses keep the activation that arrived at the last part. false, as the zero-bubble
-  // paper and Megatron-LM: between the halves only operands of products for weights' gradients
-  // stay.
+  // half, and losses hold the activation that arrived at the last part. false = as the zero-bubble
+  // paper and Megatron-LM: between the halves only the operands of products for weights' gradients
+  // remain.
   bool keep_outputs = true;
-  // Outputs of the last part of all micro-batches stay until the next step (PyTorch's
+  // Whether the outputs of the last part of all micro-batches live until the next step (PyTorch's
   // `return_outputs`).
   bool return_outputs = false;
-  // Micro-batches of the step that the program leaves out, if it is the program of a
-  // settled_shape() (parallel/schedule.hpp). Their inputs and the tensors that they hold to the end
-  // of the step count.
+  // Number of the step's micro-batches that the program leaves out, if it is the program of a
+  // settled_shape() (parallel/schedule.hpp). Their inputs, and the tensors that they hold to the
+  // end of the step, are counted.
   int further_micro_batches = 0;
 };
 
-// Memory of one rank of a pipeline. `rank`: its parts of the model, joined. `program`: its program
-// from with_messages() of parallel/schedule.hpp. `plan`: the plan for the joined parts, whose
-// `micro_batches` is ignored in favor of the program.
+// Memory of one rank of a pipeline. `rank`: the rank's parts of the model, joined. `program`: the
+// rank's program from with_messages() of parallel/schedule.hpp. `plan`: the plan for the joined
+// parts; its `micro_batches` is ignored, because the program has them.
 StepMemory pipeline_memory(const JoinedParts& rank, const RankProgram& program,
                            const PipelineHolding& holding, const MemoryPlan& plan,
                            const Device& device, const MemoryQuery& query = {});
 
-// Memory of a parameter server on a GPU: parameters, receive buffers, optimizer state, one update.
+// Memory of a parameter server on a GPU: parameters, receive buffers, optimizer state, and one
+// update.
 StepMemory server_memory(const ServerPlan& plan, const Device& device);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// Plays a rank's training steps on the allocator in the host's program order: construction, then
-// several steps of actions, layer by layer, on the micro-batches in flight, and the optimizer. The
-// result is the peak of memory; the formulas of single numbers are in docs/memory.md.
+// Carries out a rank's training steps on the allocator in the host's program order: construction,
+// and then several steps with their actions, layer by layer, and the optimizer. The result is the
+// peak of memory; docs/memory.md has the formulas of single numbers.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace lockstep {
 
-// One run of the play. The template parameter is the strategy's model state.
+// Plays one rank's steps once. The template parameter is the strategy's model state.
 template <ModelState State>
 class StepPlayer {
   using Block = Tape::Block;
-  // Optimizer state appears in the first step, DDP's buckets are rebuilt before the second, and the
-  // third shows the settled fragmentation. In a pipeline, the micro-batches settle it in the second
-  // step.
+  // Optimizer state appears in the first step, DDP's buckets are rebuilt before the second, and
+  // from the third step on fragmentation repeats itself. In a pipeline it repeats itself from the
+  // second step on, because each step has many micro-batches.
   static constexpr int played_steps = 3, pipelined_steps = 2;
 
  public:
@@ -41,7 +41,7 @@ class StepPlayer {
   }
 
   // Plays all steps. Returns the bytes of activations that live after the first forward of the last
-  // step. Stops early, with a smaller result, once the tape's limit on reserved bytes is exceeded.
+  // step. Once the tape's limit on reserved bytes is exceeded, stops and returns a smaller result.
   double play() {
     construct();
     if (tape_.full()) return 0;
@@ -60,7 +60,8 @@ class StepPlayer {
   }
 
  private:
-  // The model before its first step: parameters, buffers, and workspaces that stay.
+  // Allocates the tensors that exist before the first step: parameters, buffers, and workspaces
+  // that are never freed.
   void construct() {
     tape_.at(MemoryPhase::construction);
     layers_.state.construct();
@@ -79,7 +80,7 @@ class StepPlayer {
   }
 
   // Counts the step's backwards. In a pipeline the batch of all micro-batches is copied at once,
-  // and tensors of the micro-batches that are not played are one block.
+  // and the tensors of micro-batches that are not played are one block.
   void begin_step(int step) {
     forwards_ = 0;
     backwards_left_.assign(program_.chunks.size(), 0);
@@ -99,12 +100,13 @@ class StepPlayer {
     tape_.free(layers_.until_end);
     double returned = 0;
     for (const Block block : layers_.returned) returned += static_cast<double>(tape_.bytes(block));
-    if (returned > 0) tape_.touch(MemoryKind::temporaries, returned);  // joined to one output
+    // the outputs are joined to one tensor
+    if (returned > 0) tape_.touch(MemoryKind::temporaries, returned);
     layers_.state.optimizer_step();
   }
 
-  // Copies a batch of inputs. The training loop's variable frees the old batch only after the new
-  // one is there, so both live for a moment.
+  // Copies a batch of inputs. The variable of the training loop frees the old batch only when the
+  // new one exists, so both live for a moment.
   void take_batch(double micro_batches) {
     tape_.at(MemoryPhase::inputs);
     const Block next =
@@ -153,23 +155,23 @@ class StepPlayer {
 
   const Liveness& life() const { return layers_.life; }
 
-  // Whether the chunk runs all of backward in the weights' half: in PyTorch, the model's first part
-  // does, because no rank needs the gradient of its input
+  // Whether the chunk runs all of backward in the weights' half. In PyTorch the model's first part
+  // does so, because no rank needs the gradient of its input
   // (_PipelineStageBase.backward_weight_one_chunk).
   bool waits_for_weights() const {
     return program_.holding.keep_outputs &&
            step_.layers[range_.first].boundary != Boundary::receive;
   }
 
-  // Forward of the current chunk and micro-batch. Without a pipeline every micro-batch copies its
-  // own batch.
+  // Forward of the current chunk and micro-batch. Without a pipeline every micro-batch copies a
+  // batch of its own.
   void forward() {
     if (!program_.pipelined) {
       take_batch(1);
       if (forwards_ == 0) layers_.state.zero_gradients();
     }
     tape_.at(MemoryPhase::forward, range_.first);
-    // Without a pipeline forwards and backwards alternate.
+    // The arguments are right without a pipeline, in which forwards and backwards alternate.
     layers_.state.begin_forward(forwards_ == 0, backwards_left_.front() == 1);
     for (int layer = range_.first; layer < range_.end; ++layer) {
       if (step_.layers[layer].pieces > 1) {
@@ -188,7 +190,8 @@ class StepPlayer {
     if (forwards_++ == 0) after_forward_ = static_cast<double>(tape_.live(MemoryKind::activations));
   }
 
-  // Backward of the current chunk and micro-batch, or its first half, which gives input gradients.
+  // Backward of the current chunk and micro-batch, or its first half, which computes the gradients
+  // of inputs.
   void backward(int chunk, BackwardHalf half) {
     tape_.at(MemoryPhase::backward, range_.end - 1);
     const bool both = half == BackwardHalf::both;
@@ -202,8 +205,8 @@ class StepPlayer {
     if (both) let_go();
   }
 
-  // The half of backward that gives the gradients of weights, in forward order of layers.
-  // Checkpointed segments are recomputed a second time for it, one at a time.
+  // The half of backward that computes the gradients of weights, in forward order of layers. It
+  // recomputes checkpointed segments a second time, one after the other.
   void weights(int chunk) {
     layers_.state.begin_backward(--backwards_left_[chunk] == 0, BackwardHalf::weights);
     int segment = -1;
@@ -234,8 +237,8 @@ class StepPlayer {
     let_go();
   }
 
-  // Frees the tensors that the host has held during a backward. Called at the end of a whole
-  // backward, or of a second half.
+  // Frees the tensors that the host has held during a backward, at the end of a whole backward or
+  // of its second half.
   void let_go() {
     if (std::exchange(chunk_->halved, false)) release_sent();
     for (const int gradient : chunk_->held) flight_->gradients.release(gradient);
@@ -256,13 +259,13 @@ class StepPlayer {
   int forwards_ = 0;                 // of this step
   std::vector<int> backwards_left_;  // of this step, by chunk
   double after_forward_ = 0;
-  // State of the action that is being played.
+  // State of the current action.
   Flight* flight_ = nullptr;
   Flight::Chunk* chunk_ = nullptr;
   LayerRange range_;
 };
 
-// Plays a program and summarizes its memory. `outside_bytes`: device memory outside the allocator,
+// Plays a program and summarises its memory. `outside_bytes`: device memory outside the allocator,
 // besides the context. `tensor_of_step`: the further arguments of the State's constructor.
 template <ModelState State, class... What>
 StepMemory play_program(const TrainingStep& step, const PlayedProgram& program,
@@ -279,8 +282,8 @@ StepMemory play_program(const TrainingStep& step, const PlayedProgram& program,
   return result;
 }
 
-// Plays `micro_batches` micro-batches per step one after the other, without a pipeline, and
-// summarizes the memory.
+// Plays steps of `micro_batches` micro-batches one after the other, without a pipeline, and
+// summarises the memory.
 template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
                       double outside_bytes, const MemoryQuery& query,

@@ -1,6 +1,6 @@
-// Accounts every allocation by kind and moment, and remembers the account at the highest point. The
-// log of a step is chosen after all steps are played: the step with the highest peak, and of
-// several equal ones the last, which shows the settled state.
+// Counts every allocation by kind and moment, and stores the account at the highest point. The step
+// for the log is chosen after all steps are played: the one with the highest peak, and among equal
+// ones the last, because its fragmentation repeats in later steps.
 #include "memory/tape.hpp"
 
 #include <fmt/format.h>
@@ -62,8 +62,8 @@ Tape::Block Tape::try_workspace(double bytes) {
   return *block;
 }
 
-// Without a log, a request that a free block can serve changes nothing but the peak, so the
-// allocator's lists are not touched; that is the common case and much faster.
+// Without a log, a request that a free block can serve changes only the peak. In this common case
+// the allocator's lists are not touched, which is much faster.
 void Tape::touch(MemoryKind kind, double bytes, const Subject& subject) {
   const auto taken = log_ == nullptr ? allocator_.touch(whole_bytes(bytes)) : std::nullopt;
   if (!taken) return free(allocate(kind, bytes, subject));
@@ -117,8 +117,8 @@ void Tape::end_moment() {
   if (!log_->moments.empty()) log_->moments.back().after = live_;
 }
 
-// Keeps the moments of the step with the highest peak; of several equal steps the last one. Moments
-// of the construction belong to step -1 and are dropped.
+// Keeps only the moments of the step with the highest peak; of several equal steps the last one.
+// Moments of the construction belong to step -1 and are dropped.
 void Tape::end_log(const TrainingStep& step) {
   if (!log_) return;
   end_moment();

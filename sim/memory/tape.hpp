@@ -1,6 +1,6 @@
-// The running account while steps are played: the current moment, the live bytes of each kind, and
-// the account at the highest point. It owns the allocator and is the only way to it, so that every
-// allocation is accounted.
+// The running account while steps are played (step_memory.hpp): the current moment, the live bytes
+// of each kind, and the account at the highest point. The tape owns the allocator, and every
+// allocation must go through it, so that every allocation is counted.
 #pragma once
 
 #include <array>
@@ -17,12 +17,12 @@
 
 namespace lockstep {
 
-// CUDA streams that own blocks (facts 29, 47). Each has its own pools in the allocator, so a block
-// of one never serves another.
+// CUDA streams to which blocks belong (facts 29, 47). Each has its own pools in the allocator, so a
+// block of one stream never serves another.
 enum Stream : int { compute_stream = 0, unshard_stream = 1, reduce_stream = 2 };
 
 // The purpose of a block, for the log: {"output", "features.0"}, {"bucket", {}, 3}. A block without
-// a name is called after the moment in which it is allocated.
+// a name has that of the moment in which it is allocated.
 // REQUIRES: the texts outlive the tape.
 struct Subject {
   std::string_view name;
@@ -30,14 +30,14 @@ struct Subject {
   int which = -1;
 };
 
-// Accounts blocks. With a log, all moments and the lives of all blocks are recorded, which costs
-// time and memory; without one, only the peak.
+// Counts blocks. With a log, all moments and the lives of all blocks are recorded, which takes time
+// and memory; without a log, only the peak is recorded.
 class Tape {
  public:
   using Block = CachingAllocator::Block;
 
-  // `log`: receives the account of each moment; null = no log. `most`: limit on reserved bytes for
-  // full().
+  // `log`: receives the account of each moment; null = no log. `most`: the limit on reserved bytes
+  // that full() checks.
   explicit Tape(const AllocatorOptions& options, MemoryLog* log = nullptr,
                 double most = std::numeric_limits<double>::infinity())
       : allocator_(options), log_(log), most_(most) {}
@@ -51,29 +51,29 @@ class Tape {
     layer_ = layer;
     if (log_) begin_moment();
   }
-  // The following moments belong to this step and micro-batch, for the log.
+  // For the log: the following moments belong to this step and micro-batch.
   void micro_batch(int step, int micro_batch) {
     step_ = step;
     micro_batch_ = micro_batch;
   }
-  void end_log(const TrainingStep& step);  // after the last moment
+  void end_log(const TrainingStep& step);  // must be called after the last moment
   Block allocate(MemoryKind kind, double bytes, const Subject& subject = {},
                  Stream stream = compute_stream);
   Block try_workspace(double bytes);  // CachingAllocator::nothing if it does not fit
   // Allocates a block and frees it at once: a temporary that only affects peaks.
   void touch(MemoryKind kind, double bytes, const Subject& subject = {});
   void free(Block block);
-  void free(std::vector<Block>& blocks);  // and empties the list
-  // Frees the block on the host, as record_stream does: it cannot serve another request before
-  // complete() of `event`, when the other stream is done with it.
+  void free(std::vector<Block>& blocks);  // also empties the list
+  // Frees the block on the host, as record_stream does. It cannot serve another request before
+  // complete() of `event`, at which the other stream is done with it.
   void free_after(Block block, std::int64_t event);
   void complete(std::int64_t event) { allocator_.complete(event); }
 
   bool on_host() const { return allocator_.kind() == AllocatorKind::host; }
   std::int64_t bytes(Block block) const { return allocator_.block_bytes(block); }
   std::int64_t live(MemoryKind kind) const { return live_[static_cast<std::size_t>(kind)]; }
-  // Sums up the play. `outside_bytes`: device memory outside the allocator. `step` names the layers
-  // in texts; it may be null if no moment has a layer.
+  // The result of all steps. `outside_bytes`: device memory outside the allocator. `step` has the
+  // names of layers for texts; it may be null if no moment has a layer.
   StepMemory summary(const TrainingStep* step, double outside_bytes, std::int64_t capacity) const;
 
  private:
@@ -106,7 +106,7 @@ class Tape {
   int layer_ = -1;
   MemoryAccount live_{}, at_peak_{};
   std::vector<MemoryKind> kinds_;  // by block
-  std::vector<Life> lives_;        // of every allocation, where there is a log
+  std::vector<Life> lives_;        // of every allocation, if there is a log
   std::vector<std::size_t> life_;  // by block: index of its life
   std::size_t peak_life_ = 0;      // index of the life whose allocation made the peak
   std::int64_t peak_ = 0;

@@ -28,21 +28,24 @@ struct EnumNames<Axis> {
 // Sizes of the axes, in ranks. One rank is one GPU.
 struct Mesh {
   int pipeline = 1, data = 1, context = 1, tensor = 1;
-  int expert = 1;         // ranks of data x context x tensor that share the experts of a layer
-  int expert_tensor = 1;  // ranks that share one expert: all tensor ranks, or 1 (fact H4)
+  int expert = 1;  // ranks of data x context x tensor that together hold the experts of a layer
+  int expert_tensor = 1;  // ranks that divide one expert: all tensor ranks, or 1 (fact H4)
 
   int gpus() const { return pipeline * stage_gpus(); }
   int stage_gpus() const { return data * context * tensor; }
-  int replicas() const { return data; }          // replicas of the model, which divide the batch
-  int copies() const { return data * context; }  // of every parameter that is not an expert's
-  int expert_span() const { return expert * expert_tensor; }  // ranks that divide all experts
-  int expert_copies() const { return stage_gpus() / expert_span(); }  // of an expert's parameters
+  int replicas() const { return data; }  // replicas of the model, which divide the batch among them
+  // Copies of every parameter that is not an expert's.
+  int copies() const { return data * context; }
+  // Ranks that divide all experts among them.
+  int expert_span() const { return expert * expert_tensor; }
+  // Copies of an expert's parameters.
+  int expert_copies() const { return stage_gpus() / expert_span(); }
   bool only_data() const { return pipeline == 1 && context == 1 && tensor == 1 && expert == 1; }
   bool operator==(const Mesh&) const = default;
 };
 
 // The mesh of `gpus` GPUs. Data parallelism gets the GPUs that the other axes leave.
-// REQUIRES: `gpus` is a multiple of pipeline x context x tensor; the caller reports a misfit.
+// REQUIRES: `gpus` is a multiple of pipeline x context x tensor, which the caller must check.
 Mesh mesh_of(const ParallelOptions& options, int gpus);
 // GPUs of one replica: pipeline x context x tensor.
 int replica_gpus(const ParallelOptions& options);

@@ -1,7 +1,8 @@
 // Inserts sends, receives and waits between the actions of a pipeline's ranks, in the order in
-// which training codes issue them. The order decides which messages overlap with compute, and how
-// long a sent tensor stays in memory. Four writers follow four codes: Megatron-LM's loops,
-// PyTorch's ScheduleGPipe and Schedule1F1B, and PyTorch's _PipelineScheduleRuntime.
+// which training frameworks issue them. The order determines which messages overlap with compute,
+// and how long a sent tensor stays in memory. Four functions follow four implementations:
+// Megatron-LM's loops, PyTorch's ScheduleGPipe and Schedule1F1B, and PyTorch's
+// _PipelineScheduleRuntime.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -12,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-// Knows which part an action receives from and sends to, and whether that part is on another rank.
+// Answers from which part an action receives and to which part it sends, and whether that part is
+// on another rank.
 class Wiring {
  public:
   Wiring(PipelineSchedule schedule, const PipelineShape& shape)
@@ -21,8 +23,9 @@ class Wiring {
   int part_of(const Action& action, int rank) const {
     return part_at(schedule_, shape_, {rank, action.chunk});
   }
-  // The neighboring part from which the action's input comes, or to which its result goes; -1 =
-  // none. Forward: part - 1 to part + 1; gradients of inputs: the other way.
+  // The neighbouring part from which the action's input comes (source) or to which its result goes
+  // (target); -1 = none. Activations go from a part to the next one, gradients of inputs to the
+  // previous one.
   int source(const Action& action, int rank) const {
     const int part = part_of(action, rank);
     if (action.deed == Deed::forward) return part - 1;
@@ -44,7 +47,7 @@ class Wiring {
   const PipelineShape& shape_;
 };
 
-// The message actions that belong to a compute action: activations to forward, gradients to
+// The message action that belongs to a compute action: `activation` for a forward, `gradient` for a
 // backward.
 Action message(const Action& action, Deed activation, Deed gradient) {
   return {action.deed == Deed::forward ? activation : gradient, action.chunk, action.micro};
@@ -59,7 +62,8 @@ Action sent_of(const Action& action) {
   return message(action, Deed::activation_sent, Deed::gradient_sent);
 }
 
-// Megatron-LM's loops: receive just before use, send just after, and wait for the send at once.
+// Megatron-LM's loops: receive just before the use, send just after the action, and wait at once
+// until the message is sent.
 RankProgram at_once(const Wiring& wiring, const RankProgram& program, int rank) {
   RankProgram result;
   for (const Action& action : program) {
@@ -92,10 +96,11 @@ RankProgram gpipe_loop(const Wiring& wiring, const RankProgram& program, int ran
   return result;
 }
 
-// PyTorch's Schedule1F1B. Where forward and backward alternate, the send of one and the receive for
-// the other are one exchange (a batch of both), which the host waits for: an activation with the
-// gradient that the next backward needs, a gradient with the activation that the next forward
-// needs. In the warm-up and the drain, the host waits for a send after the next action.
+// PyTorch's Schedule1F1B. While forward and backward alternate, the send of one and the receive for
+// the other are one exchange (a batch of both), for which the host waits: an activation is sent
+// with the receive of the gradient that the next backward needs, and a gradient with the receive of
+// the activation that the next forward needs. In the warm-up and the drain, the host waits for a
+// send after the next action.
 RankProgram one_forward_one_backward_loop(const Wiring& wiring, const RankProgram& program,
                                           int rank) {
   RankProgram result;
@@ -119,9 +124,9 @@ RankProgram one_forward_one_backward_loop(const Wiring& wiring, const RankProgra
   return result;
 }
 
-// PyTorch's _PipelineScheduleRuntime. Its compiler simulates the ranks in turns of one action each;
-// when a rank's action sends, the receive is appended to the program that the receiver has at that
-// moment (_add_send_recv).
+// PyTorch's _PipelineScheduleRuntime. Its compiler simulates the ranks in turns of one action each.
+// When an action of a rank sends, the receive is appended to the program that the receiver has at
+// that moment (_add_send_recv).
 class RuntimeWriter {
  public:
   RuntimeWriter(const Wiring& wiring, const PipelineShape& shape,
@@ -132,8 +137,8 @@ class RuntimeWriter {
                  std::vector<int>(static_cast<std::size_t>(shape.chunks), shape.micro_batches));
   }
 
-  // Takes turns until no rank can move, then appends the waits for sent gradients, which end the
-  // step.
+  // Takes turns until no rank can advance. Then appends the waits for sent gradients, with which
+  // the step ends.
   std::vector<RankProgram> write() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -151,13 +156,13 @@ class RuntimeWriter {
   }
 
  private:
-  // Turns that a rank spends after a chunk's last backward on three actions of the runtime: reduce
-  // the gradients, wait for them, free the parameters (_add_reduce_grad, _add_unshard_reshard).
-  // They exist also without FSDP, and delay the rank's next action.
+  // After a chunk's last backward a rank spends this many turns on actions of the runtime: reduce
+  // the gradients, wait for the reduction, free the parameters (_add_reduce_grad,
+  // _add_unshard_reshard). The actions exist also without FSDP and delay the rank's next action.
   static constexpr int turns_of_reduction = 3;
 
-  // Whether the action's input is there: its receive is posted, or the neighboring part on the same
-  // rank is done.
+  // Whether the action's input is available: its receive is posted, or the neighbouring part on the
+  // same rank is done.
   bool is_ready(const Action& action, int rank) const {
     if (wiring_.source(action, rank) < 0) return true;
     const Action needed = receive_for(action);
@@ -167,8 +172,8 @@ class RuntimeWriter {
                : done_.contains({part, action.deed == Deed::forward, action.micro});
   }
 
-  // One turn of a rank; false if it waits or has ended. An activation that was sent is freed after
-  // the backward of its chunk.
+  // Takes one turn of a rank; returns false if the rank waits or has ended. An activation that was
+  // sent is freed after the backward of its chunk.
   bool turn(std::size_t number) {
     const auto rank = static_cast<int>(number);
     if (pauses_[number] > 0) {
@@ -194,7 +199,7 @@ class RuntimeWriter {
     return true;
   }
 
-  // Records a finished action, and appends its send and the receiver's receive.
+  // Records a completed action, and appends its send and the receiver's receive.
   void finish(const Action& action, int rank) {
     const auto number = static_cast<std::size_t>(rank);
     if (action.deed != Deed::backward_weight) {
@@ -215,8 +220,8 @@ class RuntimeWriter {
   const Wiring& wiring_;
   std::span<const RankProgram> programs_;
   std::vector<std::size_t> next_;
-  std::vector<int> pauses_;                        // by rank: turns that it still skips
-  std::vector<std::vector<int>> left_;             // by rank and chunk: backwards to come
+  std::vector<int> pauses_;                        // by rank: number of turns to skip
+  std::vector<std::vector<int>> left_;             // by rank and chunk: number of backwards left
   std::set<std::tuple<int, Deed, int, int>> has_;  // posted receives: rank, deed, chunk, micro
   std::set<std::tuple<int, bool, int>> done_;      // part, forward, micro-batch
   std::vector<RankProgram> result_;

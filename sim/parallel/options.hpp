@@ -18,13 +18,15 @@
 
 namespace lockstep {
 
-// The work with which tensor-parallel exchanges overlap.
+// The work with which the exchanges of tensor parallelism overlap.
 enum class TensorOverlap : std::uint8_t {
-  none,      // every exchange is waited for at once (PyTorch's DTensor without a compiler)
-  backward,  // exchanges of column-parallel products beside the products' gradients (Megatron-LM,
-             // tensor_parallel/layers.py: LinearWithGradAccumulationAndAsyncCommunication)
-  pieces,  // all-gathers and reduce-scatters in pieces beside the products that read or write them
-           // (PyTorch's asynchronous tensor parallelism, Transformer Engine's user buffers)
+  none,  // every exchange is waited for at once (PyTorch's DTensor without a compiler)
+  // exchanges of column-parallel products overlap with the products' gradients (Megatron-LM,
+  // tensor_parallel/layers.py: LinearWithGradAccumulationAndAsyncCommunication)
+  backward,
+  // all-gathers and reduce-scatters travel in pieces and overlap with the products that read or
+  // write them (PyTorch's asynchronous tensor parallelism, Transformer Engine's user buffers)
+  pieces,
 };
 template <>
 struct EnumNames<TensorOverlap> {
@@ -34,25 +36,25 @@ struct EnumNames<TensorOverlap> {
 // Tensor parallelism (Shoeybi et al. 2019) with sequence parallelism (Korthikanti et al. 2022).
 struct TensorOptions {
   std::int64_t size = 1;
-  bool sequence = false;  // norms, dropouts and residuals hold a part of the sequence
-  // With `sequence`: the gathered input of a product is kept for backward; false = backward gathers
-  // it a second time (Megatron-LM).
+  bool sequence = false;  // in norms, dropouts and residuals each rank holds a part of the sequence
+  // With `sequence`: true = the gathered input of a product stays in memory for backward; false =
+  // backward gathers it a second time (Megatron-LM).
   bool keep_gathered = true;
-  // Products of one input exchange its gradient once, as if they were one product (Megatron-LM's
-  // fused projections); false = one exchange per product.
+  // true = products of one input exchange its gradient once, as if they were one product
+  // (Megatron-LM's fused projections); false = one exchange per product.
   bool shared_exchanges = false;
-  bool split_loss = false;  // logits stay split over the vocabulary
+  bool split_loss = false;  // the loss is computed from logits that are split over the vocabulary
   TensorOverlap overlap = TensorOverlap::none;
-  // Exchanges write new tensors, and a tensor has samples as its first dimension, so that parts of
-  // sequences must be copied together (DTensor). false = in place, tokens as the first dimension
-  // (Megatron-LM).
+  // true = exchanges write new tensors, and the first dimension of a tensor is the samples, so that
+  // parts of sequences must be copied together (DTensor); false = exchanges work in place, and the
+  // first dimension is the tokens (Megatron-LM).
   bool copies = true;
-  // With `copies`: the exchanges are DTensor's. Recomputation of operators keeps the results of
-  // reduce-scatters, and the gradient of an embedding whose rows are split covers the whole table.
-  // false = torchtitan 0.3.0's own exchanges (spmd_types; models/common/embedding.py).
+  // With `copies`: true = the exchanges are DTensor's. Recomputation of operators then stores the
+  // results of reduce-scatters, and the gradient of an embedding whose rows are split covers the
+  // whole table. false = torchtitan 0.3.0's own exchanges (spmd_types; models/common/embedding.py).
   bool dtensor = true;
-  // Recomputation of a block includes its last exchange (Megatron-LM); false = it ends at the input
-  // of the last product.
+  // Recomputation of a block ends with its last exchange (true; Megatron-LM) or at the input of the
+  // last product (false).
   bool repeat_last_exchange = false;
 };
 template <class Visitor>
@@ -84,31 +86,31 @@ void describe(Visitor& v, TensorOptions& o) {
           "A block that is computed again repeats its last exchange, too.");
 }
 
-// The messages of context parallelism, by which every query meets every key.
+// The messages of context parallelism, through which every query meets every key.
 enum class ContextExchange : std::uint8_t {
   ring,    // keys and values travel from rank to rank (Liu et al. 2023; TransformerEngine's p2p)
   gather,  // keys and values of the whole sequence are gathered (Llama 3)
-  all_to_all,  // sequences become heads and back (DeepSpeed-Ulysses)
+  all_to_all,  // ranks exchange parts of sequences for parts of heads, and back (DeepSpeed-Ulysses)
 };
 template <>
 struct EnumNames<ContextExchange> {
   static constexpr std::array names{"ring", "gather", "all-to-all"};
 };
-// The pieces of a sequence that a rank holds. zigzag: of 2n pieces, rank i has piece i and piece 2n
-// - 1 - i, so that causal attention is equal work on all n ranks. none: the i-th of n pieces.
+// The pieces of a sequence that a rank holds. zigzag: of 2n pieces, rank i has the pieces i and 2n
+// - 1 - i, so that causal attention is equal work on all n ranks. none: rank i has piece i of n.
 enum class ContextBalance : std::uint8_t { zigzag, none };
 template <>
 struct EnumNames<ContextBalance> {
   static constexpr std::array names{"zigzag", "none"};
 };
 
-// Context parallelism: `size` ranks share every sequence and hold copies of all parameters.
+// Context parallelism: `size` ranks share every sequence, and each holds all parameters.
 struct ContextOptions {
   std::int64_t size = 1;
   ContextExchange exchange = ContextExchange::ring;
   ContextBalance balance = ContextBalance::zigzag;
-  // ring, gather: gradients of keys and values travel in fp32 (PyTorch); false = in the type of the
-  // products (TransformerEngine).
+  // ring, gather: gradients of keys and values travel in fp32 (true; PyTorch), or in the type of
+  // the products (false; TransformerEngine).
   bool wide_gradients = true;
 };
 template <class Visitor>
@@ -125,8 +127,8 @@ void describe(Visitor& v, ContextOptions& o) {
           "Gradients of keys and values travel in fp32; false: in the products' type.");
 }
 
-// The collective that brings tokens to their experts: each token to the ranks of its experts, or
-// all tokens to all ranks.
+// The collective that brings tokens to their experts. all_to_all sends each token to the ranks of
+// its experts, gather sends all tokens to all ranks.
 enum class ExpertDispatch : std::uint8_t { all_to_all, gather };
 template <>
 struct EnumNames<ExpertDispatch> {
@@ -136,8 +138,8 @@ struct EnumNames<ExpertDispatch> {
 // The work with which the exchanges of tokens overlap.
 enum class ExpertOverlap : std::uint8_t {
   none,
-  // Shared experts, which see every token: the first products with the dispatch, the last with the
-  // combination (Megatron-LM's --moe-shared-expert-overlap; fact H100).
+  // Shared experts, which process every token: their first products overlap with the dispatch,
+  // their last ones with the combination (Megatron-LM's --moe-shared-expert-overlap; fact H100).
   shared,
 };
 template <>
@@ -146,7 +148,7 @@ struct EnumNames<ExpertOverlap> {
 };
 
 // Router load by Zipf's law: the k-th most popular expert of a layer gets 1 / k^exponent times the
-// tokens of the most popular one. Experts are dealt to the ranks in turn, the most popular ones
+// tokens of the most popular one. Experts are assigned to the ranks in turn, the most popular ones
 // first.
 struct ZipfLoad {
   double exponent = 1;
@@ -155,7 +157,8 @@ template <class Visitor>
 void describe(Visitor& v, ZipfLoad& z) {
   v.field("exponent", z.exponent, "Exponent of Zipf's law; 0 = equal load.", {.min = 0, .max = 10});
 }
-// Router load by a list: tokens of each expert, in any unit. The experts of a rank stand in a row.
+// Router load by a list: tokens of each expert, in any unit. Consecutive experts belong to one
+// rank.
 struct ListedLoad {
   std::vector<double> shares;
   std::string file;  // a file with one share per line; the reader of the scenario fills `shares`
@@ -179,19 +182,19 @@ struct AlternativeNames<ExpertLoad> {
   static constexpr std::array names{"zipf", "listed"};
 };
 
-// Expert parallelism: `size` ranks share the experts of each mixture.
+// Expert parallelism: `size` ranks divide the experts of each layer among them.
 struct ExpertOptions {
   std::int64_t size = 1;
-  std::int64_t tensor = 0;  // ranks that share one expert; 0 = as many as `tensor`
+  std::int64_t tensor = 0;  // ranks that divide one expert; 0 = the size of `tensor`
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
-  // Tokens that an expert accepts at most, as a multiple of the mean; more are dropped. 0 = no
-  // limit.
+  // The most tokens that an expert accepts, as a multiple of the mean; the others are dropped. 0 =
+  // no limit.
   double capacity = 0;
-  double imbalance = 1;            // tokens of the fullest rank over the mean; without `load`
+  double imbalance = 1;            // tokens of the fullest rank over the mean; used without `load`
   std::optional<ExpertLoad> load;  // shares of the experts, from which the imbalance follows
   ExpertOverlap overlap = ExpertOverlap::none;
-  // Recomputation of operators keeps the results of all-to-alls; false = repeats them (torchtitan
-  // 0.3.0).
+  // Recomputation of operators stores the results of all-to-alls (true), or repeats the all-to-alls
+  // (false; torchtitan 0.3.0).
   bool keep_exchanged = true;
 };
 template <class Visitor>
@@ -223,12 +226,12 @@ void describe(Visitor& v, ExpertOptions& o) {
   });
 }
 
-// The order in which a stage processes micro-batches. parallel/schedules/ has a file per family,
-// with the papers.
+// The order in which a stage processes micro-batches. parallel/schedules/ has one file for each
+// family of schedules, with the papers.
 enum class PipelineSchedule : std::uint8_t {
   gpipe,
   one_f_one_b,
-  pipedream,      // never drained; backward uses the weights that the forward had
+  pipedream,      // never drained; backward uses the weights that its forward had
   pipedream_2bw,  // never drained, with two versions of the weights
   interleaved,
   looped_bfs,
@@ -244,21 +247,21 @@ struct EnumNames<PipelineSchedule> {
                                     "zbv",         "dualpipe-v"};
 };
 
-// Whether all stages end a step before any stage begins the next one, so that all have one version
-// of the weights.
+// Whether all stages complete a step before any stage begins the next one, so that all stages use
+// one version of the weights.
 constexpr bool drains(PipelineSchedule schedule) {
   return schedule != PipelineSchedule::pipedream && schedule != PipelineSchedule::pipedream_2bw;
 }
 
-// Whether backward is two actions: gradients of inputs, gradients of weights.
+// Whether backward is divided into two actions: gradients of inputs, and gradients of weights.
 constexpr bool splits_backward(PipelineSchedule schedule) {
   return schedule >= PipelineSchedule::zb1p;
 }
 
-// The side that blocks until a message between stages has arrived.
+// The part of a rank that waits until a message between stages has arrived.
 enum class PipelineTransfers : std::uint8_t {
-  stream,  // the device, where it needs them (PyTorch)
-  host,  // the host, for the device, after every exchange (Megatron-LM's batch_p2p_sync; fact H51)
+  stream,  // the device, before the kernels that need the message (PyTorch)
+  host,    // the host, after every exchange (Megatron-LM's batch_p2p_sync; fact H51)
 };
 template <>
 struct EnumNames<PipelineTransfers> {
@@ -272,10 +275,10 @@ struct PipelineOptions {
   std::int64_t chunks = 0;           // parts of the model on each GPU; 0 = the schedule's default
   std::vector<std::int64_t> layers;  // blocks of each part in order; empty = as even as possible
   PipelineTransfers transfers = PipelineTransfers::stream;
-  bool keep_outputs = true;     // a sent activation stays in memory until its backward
-  bool return_outputs = false;  // logits of all micro-batches stay to the end of the step
-  // Slices of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = the number and lengths with
-  // the least time.
+  bool keep_outputs = true;     // an activation that was sent stays in memory until its backward
+  bool return_outputs = false;  // logits of all micro-batches stay in memory to the end of the step
+  // Slices of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = the number and lengths that
+  // take the least time.
   std::int64_t slices = 1;
 };
 template <class Visitor>

@@ -1,6 +1,6 @@
-// Implements the common side of pipeline schedules: the places of the model's parts, the shapes
-// that a schedule can have, and the choice of a generator. Rounds and groups of micro-batches
-// follow PyTorch 2.15 and Megatron-LM, which refuse the same shapes.
+// Implements the common part of all pipeline schedules: the places of the model's parts, the shapes
+// that a schedule can have, and the choice of a generator. The conditions on rounds and groups of
+// micro-batches come from PyTorch 2.15 and Megatron-LM.
 #include "parallel/schedule.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,8 @@ bool has_groups(PipelineSchedule schedule, const PipelineShape& shape) {
          (schedule == PipelineSchedule::interleaved || schedule == PipelineSchedule::zb1p);
 }
 
-// V-shaped schedules have exactly two chunks, looping ones any number, all others one.
+// V-shaped schedules must have two chunks; interleaved, looped-bfs and zb1p may have any number;
+// all others have one.
 void check_chunks(PipelineSchedule schedule, const PipelineShape& shape,
                   std::vector<ScheduleMisfit>& misfits) {
   const std::string name = enum_name(schedule);
@@ -43,7 +44,7 @@ void check_chunks(PipelineSchedule schedule, const PipelineShape& shape,
   }
 }
 
-// PyTorch 2.15: micro-batches are processed in equal rounds of at least `stages` micro-batches.
+// PyTorch 2.15 processes micro-batches in equal rounds of at least `stages` micro-batches.
 void check_rounds(const PipelineShape& shape, std::vector<ScheduleMisfit>& misfits) {
   const int rounds = std::max(1, shape.micro_batches / shape.stages);
   if (shape.micro_batches % rounds == 0) return;
@@ -112,7 +113,8 @@ std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const Pipeline
       check_group(shape, misfits);
     }
   }
-  // With fewer micro-batches than stages, micro-batches of three steps would be in flight.
+  // With fewer micro-batches than stages, micro-batches of three steps would be in flight at the
+  // same time.
   if (schedule == PipelineSchedule::pipedream_2bw && shape.micro_batches < shape.stages) {
     misfits.push_back(
         {"batch",
@@ -164,9 +166,9 @@ std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineSh
   return programs;
 }
 
-// The numbers below are enough micro-batches for the warm-up of the first stage, for the drain, and
-// for a steady state between them. GPipe and looped breadth-first have all micro-batches in flight,
-// so they cannot be shortened.
+// Each number below is enough for the warm-up of the first stage, the drain, and a steady state
+// between them. GPipe and looped breadth-first have all micro-batches in flight, so they cannot be
+// shortened.
 PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shape) {
   const int stages = shape.stages;
   const int chunks = shape.chunks;
@@ -174,7 +176,8 @@ PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shap
   const auto take = [&](int micro_batches) {
     settled.micro_batches = std::min(shape.micro_batches, micro_batches);
   };
-  // Whole groups that hold `forwards` passes of micro-batches through chunks, and one more group.
+  // Takes enough whole groups for `forwards` passes of micro-batches through chunks, and one more
+  // group.
   const auto take_groups = [&](int forwards) {
     const int group = schedules::group_size(shape);
     const int groups = (forwards + chunks * group - 1) / (chunks * group) + 1;
@@ -191,7 +194,7 @@ PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shap
       break;
     case PipelineSchedule::pipedream:
     case PipelineSchedule::pipedream_2bw:
-      settled.micro_batches = stages + 2;  // steps overlap; may exceed a step
+      settled.micro_batches = stages + 2;  // steps overlap, so this may exceed a step
       break;
     case PipelineSchedule::interleaved:
     case PipelineSchedule::zb1p:

@@ -1,7 +1,7 @@
-// Plays the programs of a pipeline's ranks against each other in the ideal model: an action begins
-// when its rank is free and its message has arrived. The play yields faults (missing actions,
-// deadlocks), times, bubbles, and numbers of micro-batches in flight. The real simulation with
-// hosts, streams and links is in strategies/common.
+// Executes the programs of a pipeline's ranks in an ideal model: an action begins when its rank is
+// free and its message has arrived. The results are faults (missing actions, deadlocks), times,
+// bubbles, and numbers of micro-batches in flight. The full simulation with hosts, streams and
+// links is in strategies/common.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,15 +15,15 @@ namespace {
 
 constexpr double undone = -1;
 
-// Times at which the passes of a micro-batch through a part of the model end, in seconds; `undone`
-// = not yet.
+// The times, in seconds, at which the passes of a micro-batch through a part of the model end;
+// `undone` = not yet.
 struct Progress {
   double forward = undone;
   double gradient = undone;  // of the part's input: after backward or backward_input
   double end = undone;       // after backward or backward_weight
 };
 
-// Seconds of an action; a whole backward is the sum of its halves.
+// Seconds of an action. A whole backward takes the sum of its two halves.
 double seconds_of(Deed deed, const PartTimes& part) {
   if (deed == Deed::forward) return part.forward;
   return (gives_inputs(deed) ? part.backward_input : 0) +
@@ -36,8 +36,9 @@ std::string text_of(const Action& action, int rank) {
                      deeds[static_cast<std::size_t>(action.deed)], action.micro, action.chunk);
 }
 
-// Plays ranks in turns. Each rank advances as far as the messages that have arrived allow; if no
-// rank advances, the programs have ended or wait for each other.
+// Executes the ranks' programs in turns. In its turn a rank advances as far as the messages that
+// have arrived allow. If no rank advances, all programs have ended, or the ranks wait for each
+// other.
 class PipelinePlayer {
  public:
   PipelinePlayer(PipelineSchedule schedule, const PipelineShape& shape,
@@ -57,7 +58,7 @@ class PipelinePlayer {
     times_.ends.resize(programs.size());
   }
 
-  // Runs the play. Returns the fault that ends it; "" = the programs run to their end.
+  // Executes all programs. Returns the fault that stops them; "" = they run to their end.
   std::string play() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -90,7 +91,7 @@ class PipelinePlayer {
     return static_cast<std::size_t>(part_at(schedule_, shape_, {rank, action.chunk}));
   }
 
-  // The fault of an action with regard to the earlier actions of its own rank.
+  // The fault of an action that does not fit the earlier actions of its own rank; "" = none.
   std::string fault_on(const Action& action, int rank) {
     if (action.chunk < 0 || action.chunk >= shape_.chunks || action.micro < 0 ||
         action.micro >= shape_.micro_batches) {
@@ -109,8 +110,9 @@ class PipelinePlayer {
     return "";
   }
 
-  // The time at which the message that the action needs from a neighboring part arrives; 0 = it
-  // needs none, `undone` = not sent yet. A neighbor on the same rank hands over without a transfer.
+  // The time at which the message that the action needs from a neighbouring part arrives; 0 = it
+  // needs none, `undone` = not sent yet. A part on the same rank passes its result on without a
+  // transfer.
   double arrival(const Action& action, int rank) {
     const auto part = static_cast<int>(part_of(action, rank));
     const bool forward = action.deed == Deed::forward;
@@ -128,8 +130,8 @@ class PipelinePlayer {
     return left.first(left.front().with_next && left.size() > 1 ? 2 : 1);
   }
 
-  // Plays one action, or two that run together, whose seconds add up because they share the device.
-  // Returns false if a message has not been sent yet.
+  // Executes one action, or two that run together, whose seconds add up because they share the
+  // device. Returns false if a message has not been sent yet.
   bool step(std::span<const Action> actions, std::size_t rank) {
     double begin = times_.end[rank];
     double seconds = 0;
@@ -153,8 +155,8 @@ class PipelinePlayer {
     return true;
   }
 
-  // The fault of programs that have stopped: a rank that waits forever, or an action that no
-  // program has.
+  // The fault of programs that have stopped: a rank that waits forever, or an action that is in no
+  // program. "" = none.
   std::string fault_at_end() {
     for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
       if (next_[rank] < programs_[rank].size()) {
@@ -178,7 +180,7 @@ class PipelinePlayer {
   std::span<const RankProgram> programs_;
   std::span<const PartTimes> parts_;
   double transfer_;
-  std::vector<std::size_t> next_;  // action of each rank
+  std::vector<std::size_t> next_;  // by rank: index of the next action
   std::vector<Progress> progress_;
   PipelineTimes times_;
 };

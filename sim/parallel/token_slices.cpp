@@ -1,7 +1,7 @@
 // TeraPipe's dynamic program for the lengths of token slices (Li et al. 2021, section 3.3). With n
 // slices of t_i seconds on p stages, m micro-batches take m * sum(t_i) + (p - 1) * max(t_i). For
-// every possible value of the maximum, the program finds the least sum of slices that do not exceed
-// it.
+// every possible value of the maximum, the program finds the division with the least sum in which
+// no slice exceeds that value.
 #include <algorithm>
 #include <limits>
 
@@ -12,10 +12,11 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-// Seconds of a slice: table[end][length] for the slice that ends before unit `end`.
+// Seconds of a slice: table[end][length] is for the slice of `length` units that ends before unit
+// `end`.
 using SliceTable = std::vector<std::vector<double>>;
 
-// A division of all units into slices. sum = never: there is none.
+// A division of all units into slices. If sum = never, there is no division.
 struct SlicePlan {
   double sum = never;
   std::vector<std::size_t> lengths;
@@ -57,7 +58,7 @@ std::vector<std::size_t> slice_lengths(std::size_t units, int stages, int micro_
       bounds.push_back(row.back());
     }
   }
-  // Larger bounds cannot win once (stages - 1) * bound alone exceeds the best step.
+  // Once (stages - 1) * bound exceeds the best step, larger bounds cannot give a better one.
   std::sort(bounds.begin(), bounds.end());
   double least = never;
   std::vector<std::size_t> best;

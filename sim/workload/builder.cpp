@@ -1,5 +1,5 @@
 // Implements the builder of training steps: parameters with autocast's casts (fact 22), tied
-// weights, frozen and quantized weights, and the passes over the finished graph.
+// weights, frozen and quantised weights, and the passes over the finished graph.
 // Host counts follow eager PyTorch: `operators` counts ATen operators that do work (a Linear is one
 // addmm), explicit views, and in backward the AccumulateGrad node of each parameter.
 #include "workload/builder.hpp"
@@ -19,8 +19,8 @@ StepBuilder::StepBuilder(const StepOptions& options)
       casts_trained_(is_autocast(options.precision)) {
   step_.precision = options.precision;
   step_.samples = options.samples;
-  // A frozen base in half precision under autocast: the step is one of pure half precision in which
-  // trained weights alone are fp32 and are cast.
+  // A frozen base in half precision under autocast: the step has pure half precision, and only
+  // trained weights are fp32 and are cast.
   if (!options.fine_tuning.frozen.half || !casts_trained_) return;
   const bool fp16 = options.precision == Precision::amp_fp16;
   options_.precision = fp16 ? Precision::pure_fp16 : Precision::pure_bf16;
@@ -71,7 +71,7 @@ int StepBuilder::new_storage(double size, int layer) {
 }
 
 // Each addition reads two tensors and writes one. FLOPs assume elements of 4 bytes; they never
-// bound an addition.
+// limit the time of an addition.
 Kernel gradient_sum(int additions, double output_bytes) {
   Kernel kernel;
   kernel.pass = Pass::backward;
@@ -85,7 +85,7 @@ Kernel gradient_sum(int additions, double output_bytes) {
 
 double model_flops(const Kernel& kernel) {
   if (!is_product(kernel)) return 0;
-  // Fused attention recomputes the scores: 5 products where the model needs 4.
+  // Fused attention recomputes the scores: it has 5 products, but the model needs only 4.
   const bool again = kernel.kind == KernelKind::attention && kernel.pass != Pass::forward;
   return again ? 0.8 * kernel.flops : kernel.flops;
 }
@@ -113,17 +113,17 @@ int storage_count(const TrainingStep& step) {
   return count;
 }
 
-// "mlp.all_gather", "mlp.all_gather_2", ...
+// The first layer of a name is called "mlp.all_gather", the second "mlp.all_gather_2", and so on.
 std::string StepBuilder::unused_name(const std::string& name) {
   const int used = ++names_[name];
   return used == 1 ? name : fmt::format("{}_{}", name, used);
 }
 
-// Autograd sums the gradients of an output that several layers read, one addition at a time, before
-// the backward of the layer that wrote the output.
+// Autograd sums the gradients of an output that several layers read, by one addition after the
+// other, before the backward of the layer that wrote the output.
 void StepBuilder::sum_gradients(std::size_t index) {
   Layer& layer = step_.layers[index];
-  // Megatron-LM's fused projections read a shared exchange as one product, which gives one
+  // Megatron-LM's fused projections read a shared exchange as one product, so there is only one
   // gradient.
   const bool one_product =
       !layer.backward_exchanges.empty() && options_.parallel.tensor.shared_exchanges;
@@ -132,8 +132,8 @@ void StepBuilder::sum_gradients(std::size_t index) {
                         gradient_sum(readers_[index] - 1, layer.output_bytes));
 }
 
-// Walks back from the logits over elementwise layers (soft caps, casts) to the head, the product
-// that computes them.
+// Goes back from the logits over elementwise layers (soft caps, casts) to the head, the product
+// that computes the logits.
 void StepBuilder::take_in_pieces(int logits, std::int64_t pieces) {
   while (!uses(step_.layers[logits].forward, KernelKind::gemm)) {
     logits = step_.layers[logits].inputs.front();
@@ -143,9 +143,9 @@ void StepBuilder::take_in_pieces(int logits, std::int64_t pieces) {
   pieces_ = static_cast<int>(pieces);
 }
 
-// A gathered input that was not kept (keep_gathered = false) is gathered a second time in backward.
-// Backward reaches the last reader first; its gather serves the other readers, too. Each reader has
-// the gathered copy as workspace.
+// A gathered input that was not stored (keep_gathered = false) is gathered a second time in
+// backward. Backward reaches the last reader first; its gather also serves the other readers. Each
+// reader has the gathered copy as workspace.
 void StepBuilder::repeat_exchanges() {
   for (const auto& [index, exchange] : repeated_) {
     Layer* last = nullptr;
@@ -194,8 +194,8 @@ void StepBuilder::put_shared_experts_beside_tokens() {
   move(first_in_pieces_);
 }
 
-// The order matters: layer indices change first, and sums of gradients must be there before the
-// pieces divide a layer's kernels.
+// The order is necessary: layer indices must change first, and the sums of gradients must exist
+// before the pieces divide a layer's kernels.
 TrainingStep StepBuilder::finish() {
   if (options_.parallel.expert.overlap == ExpertOverlap::shared) put_shared_experts_beside_tokens();
   for (std::size_t i = 0; i < step_.layers.size(); ++i) sum_gradients(i);
@@ -250,9 +250,9 @@ void LayerWriter::attribute(const std::string& name, std::int64_t value) {
   layer_.attributes.emplace_back(name, value);
 }
 
-// A trained parameter brings kernels of its own. With main gradients (Megatron-LM), backward adds
-// the bf16 gradient to an fp32 one. Under autocast, forward casts the weight once per step and
-// keeps the half-precision copy for backward, whose gradient is cast back to fp32.
+// A trained parameter adds kernels of its own. With main gradients (Megatron-LM), backward adds the
+// bf16 gradient to an fp32 one. Under autocast, forward casts the weight once per step and stores
+// the half-precision copy for backward, whose gradient is cast back to fp32.
 void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t> shape,
                             bool matmul) {
   Parameter parameter;
@@ -264,7 +264,7 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   parameter.expert = owns_experts_;
   trains_last_ = builder_.freezing_.trains(layer_.name, parameter.name);
   if (!trains_last_) return frozen_parameter(std::move(parameter), matmul);
-  // peft's modules_to_save trains a copy of the module and keeps the frozen original beside it.
+  // peft's modules_to_save trains a copy of the module, and the frozen original remains in memory.
   if (builder_.freezing_.whole(layer_.name)) {
     Parameter original = parameter;
     original.name = layer_.name + ".original." + suffix;
@@ -277,7 +277,7 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
     const auto count = static_cast<double>(parameter.count);
     late_backward(KernelKind::elementwise, 6 * count, 4 * count);  // bf16 added to fp32
   }
-  // Only matrices have a half-precision copy to keep; backward does not read biases.
+  // Only matrices have a half-precision copy that must be stored; backward does not read biases.
   const bool cast = matmul && builder_.casts_trained();
   const double full = 4.0 * parameter.count;
   const double half = 2.0 * parameter.count;
@@ -291,9 +291,9 @@ void LayerWriter::parameter(const std::string& suffix, std::vector<std::int64_t>
   layer_.parameters.push_back(std::move(parameter));
 }
 
-// A frozen parameter has no gradient. Quantized, it is dequantized into workspace before each
-// product, forward and backward. Otherwise autocast, which caches copies of trained weights only,
-// casts it for each product, and backward needs that copy for the input's gradient.
+// A frozen parameter has no gradient. If it is quantised, it is dequantised into workspace before
+// each product, in forward and in backward. Otherwise autocast casts it for each product, because
+// it caches only copies of trained weights, and backward needs that copy for the input's gradient.
 void LayerWriter::frozen_parameter(Parameter parameter, bool matmul) {
   parameter.trainable = false;
   const auto count = static_cast<double>(parameter.count);
@@ -318,8 +318,8 @@ void LayerWriter::frozen_parameter(Parameter parameter, bool matmul) {
   layer_.parameters.push_back(std::move(parameter));
 }
 
-// The owner keeps the parameter and its gradient. This layer adds its own casts and, in the owner's
-// backward, the sum of both uses' gradients.
+// The owner has the parameter and its gradient. This layer adds its own casts and, in the owner's
+// backward, the sum of the gradients of both uses.
 void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape) {
   const auto found = builder_.owners_.find(owner + ".weight");
   if (found == builder_.owners_.end()) {
@@ -352,7 +352,7 @@ void LayerWriter::tied_parameter(const std::string& owner, const std::vector<std
     }
     late_backward(KernelKind::elementwise, half, 2 * half);
   }
-  // The owner's gradient is the sum of both uses.
+  // The owner's gradient is the sum of the gradients of both uses.
   const double gradient = static_cast<double>(count) * builder_.weight_bytes();
   Kernel sum;
   sum.pass = Pass::backward;
@@ -433,7 +433,7 @@ void LayerWriter::views(int forward_operators, int backward_operators) {
   }
 }
 
-// 2 m n k FLOPs; traffic of the three matrices in the type of products.
+// A product has 2 m n k FLOPs, and the traffic of its three matrices in the type of products.
 Kernel& LayerWriter::gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_t k,
                           std::int64_t batch) {
   const double size = builder_.matmul_bytes();
@@ -469,7 +469,8 @@ void LayerWriter::workspace(double forward_bytes, double backward_bytes) {
   layer_.backward_workspace_bytes += backward_bytes;
 }
 
-// A fresh tensor requires a gradient if an input or a trained parameter of the layer does.
+// A newly allocated tensor requires a gradient if an input or a trained parameter of the layer
+// does.
 // REQUIRES: the layer's parameters are declared already.
 Value LayerWriter::output(std::vector<std::int64_t> shape, int element_bytes) {
   Value value;
@@ -490,8 +491,8 @@ Value LayerWriter::view_of(const Value& base, std::vector<std::int64_t> shape) {
 }
 
 // Removes backward work from a layer without trained parameters. If an input requires a gradient,
-// only the kernels of weights' gradients go; else all of backward goes, and nothing is saved for
-// it.
+// only the kernels of weights' gradients are removed. Otherwise all of backward is removed, and
+// nothing is saved for it.
 void LayerWriter::leave_out_frozen() {
   std::vector<Kernel>& backward = layer_.backward;
   if (backward_needed_) {
@@ -504,7 +505,7 @@ void LayerWriter::leave_out_frozen() {
   layer_.backward_workspace_bytes = 0;
 }
 
-// Appends the layer. Its AccumulateGrad nodes are one entry of host work at the end of backward.
+// Appends the layer. Its AccumulateGrad nodes become one entry of host work at the end of backward.
 Value LayerWriter::done(const Value& result) {
   const bool reads_trained = layer_.tied_layer >= 0 && trains_last_;
   if (builder_.freezing_.is_used() && gradients_ == 0 && !reads_trained) leave_out_frozen();

@@ -1,4 +1,4 @@
-// The builder by which the rules of operators (ops_*.cpp) write a TrainingStep: values that flow
+// The builder with which the rules of operators (ops_*.cpp) write a TrainingStep: values that flow
 // between layers, storages, kernels with their traffic, parameters with their casts, saved tensors.
 // A rule reads Values, writes one or more layers, and returns the Value that the next operator
 // reads:
@@ -45,10 +45,10 @@ struct Value {
   bool requires_grad = false;
   bool tokens = false;         // integer ids, shape {tokens}
   bool permuted = false;       // an image whose channels are the last dimension
-  bool channels_last = false;  // an image that lies in memory with its channels last
+  bool channels_last = false;  // an image whose channels are last in memory
   Placement placement{};
-  // Storage that a product saves for backward in place of the value: with re-gathered inputs, the
-  // rank's own part. -1 = the value itself.
+  // Storage that a product saves for backward in place of the value: the rank's own part, if
+  // backward gathers the value a second time. -1 = the value itself.
   int kept_storage = -1;
 
   void lay_out_as(const Value& other) {
@@ -60,9 +60,9 @@ struct Value {
   std::int64_t channels() const { return is_image() ? shape[0] : shape.back(); }
 };
 
-// The order of layers in which shared experts (experts that see every token) overlap with the
-// exchanges of tokens: result[i] is the old index of the layer at the new index i. Equal to 0, 1,
-// 2, ... if the step has no such experts. Implemented in shared_experts.cpp.
+// The order of layers in which shared experts (experts that process every token) overlap with the
+// exchanges of tokens: result[i] is the old index of the layer whose new index is i. It is 0, 1, 2,
+// ... if the step has no such experts. Implemented in shared_experts.cpp.
 std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
 
 // Collects the layers of one TrainingStep and the state that they share: storages, owners of
@@ -75,34 +75,36 @@ class StepBuilder {
   const StepOptions& options() const { return options_; }
   // The step's input: images of {channels, height, width}.
   Value image_input(const std::vector<std::int64_t>& shape);
-  // The step's input: sequences of `tokens` token ids. The value has the share of one context rank.
+  // The step's input: sequences of `tokens` token ids. The value has the part of one context rank.
   // REQUIRES: the ranks of the context axis divide `tokens`.
   Value token_input(std::int64_t tokens);
 
   // Elements and bytes of the whole local batch. Throws ModelError if they do not fit in 63 bits.
   std::int64_t elements(const Value& value) const;
   double bytes(const Value& value) const;
-  std::int64_t rows(const Value& value) const;  // vectors along the last dimension
+  std::int64_t rows(const Value& value) const;  // number of vectors along the last dimension
 
   // A new memory block of `size` bytes that the forward of `layer` allocates; returns its id.
   int new_storage(double size, int layer);
   int storage_owner(int storage) const { return storages_[storage].owner; }
   double storage_bytes(int storage) const { return storages_[storage].bytes; }
 
-  // Whether operators follow autocast's lists of types.
+  // Whether operators follow autocast's lists of operator types.
   bool autocast() const { return is_autocast(options_.precision) || options_.autocast; }
-  // Whether autocast casts fp32 weights for each product: frozen weights; trained weights.
+  // casts_weights(): whether autocast casts frozen fp32 weights, for each product. casts_trained():
+  // whether it casts trained weights, once per step.
   bool casts_weights() const { return is_autocast(options_.precision); }
   bool casts_trained() const { return casts_trained_; }
   Freezing& freezing() { return freezing_; }
-  // Whether frozen weights are kept in half precision, independent of the type of trained ones.
+  // Whether frozen weights are stored in half precision, independent of the type of trained
+  // weights.
   bool keeps_half() const { return options_.fine_tuning.frozen.half && matmul_bytes() == 2; }
   // Whether embeddings' outputs require gradients although the embeddings are frozen. transformers
   // does so when blocks with adapters are checkpointed.
   bool inputs_require_gradients() const {
     return options_.fine_tuning.adapters && options_.activation_checkpointing;
   }
-  // Bytes of one element: of inputs and outputs of products; of stored weights.
+  // Bytes of one element: of inputs and outputs of products, and of stored weights.
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
   MathMode math() const { return math_mode(options_.precision); }
@@ -110,21 +112,22 @@ class StepBuilder {
 
   std::size_t layer_count() const { return step_.layers.size(); }
   const Layer& layer(int index) const { return step_.layers[index]; }
-  // `name` for an exchange layer, with a number at its end if another exchange layer has the name.
+  // `name` for an exchange layer, with a number at its end if an earlier exchange layer has that
+  // name.
   std::string unused_name(const std::string& name);
-  // Results of exchanges by a key of value, kind and readers (exchanges.cpp), so that each exchange
-  // is written once.
+  // Results of exchanges, so that each exchange is written once. The key consists of value, kind
+  // and readers (exchanges.cpp).
   std::map<std::string, Value>& exchanged() { return exchanged_; }
-  // Makes the last reader of exchange layer `layer` run `exchange` in backward, because the
-  // gathered value was not kept.
+  // Makes the last reader of exchange layer `layer` repeat `exchange` in backward, because the
+  // gathered value is not stored.
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
   // Chunked loss: the product that computes the output of layer `logits`, and all layers after that
-  // product, process the tokens in `pieces` pieces. Throws ModelError if no product precedes.
+  // product, process the tokens in `pieces` pieces. Throws ModelError if there is no such product.
   void take_in_pieces(int logits, std::int64_t pieces);
   // Records the share (0 .. 1) of router choices that find their expert full.
   void drops_tokens(double share) { step_.dropped_tokens = share; }
   // Completes the step by the work that depends on the whole graph: sums of gradients of outputs
-  // that several layers read, chunks, repeated exchanges, checkpointed layers, totals. Must be
+  // that several layers read, chunks, repeated exchanges, checkpointed layers, totals. It must be
   // called once; the builder is empty afterwards.
   TrainingStep finish();
 
@@ -144,7 +147,7 @@ class StepBuilder {
     int layer = 0;
     int parameter = 0;  // index among the layer's parameters
     std::int64_t count = 0;
-    bool cast = false;  // autocast keeps one half-precision copy per parameter and step
+    bool cast = false;  // autocast stores one half-precision copy per parameter and step
   };
 
   StepOptions options_;
@@ -160,8 +163,8 @@ class StepBuilder {
   int first_in_pieces_ = -1, pieces_ = 1;
 };
 
-// Writes one layer. Kernels are priced and executed in the order in which they are added. The
-// constructor counts the layer as a reader of its inputs; done() appends the layer to the step.
+// Writes one layer. Kernels are executed in the order in which they are added. The constructor
+// counts the layer as a reader of its inputs; done() appends the layer to the step.
 // REQUIRES: done() is called once, with a Value from output() or view_of(), and before the next
 // layer is begun.
 class LayerWriter {
@@ -171,50 +174,51 @@ class LayerWriter {
 
   StepBuilder& step() { return builder_; }
   int index() const { return index_; }
-  // Whether an input requires a gradient, so that the layer has an input gradient to compute.
+  // Whether an input requires a gradient, so that the layer must compute it.
   bool backward_needed() const { return backward_needed_; }
 
-  // Declares the parameter "LAYER.suffix", or "LAYER" for an empty suffix. `matmul`: autocast casts
-  // it to half precision once per step (fact 22). Writes the kernels of casts and of gradient
-  // accumulation, and decides with Freezing whether the parameter is trained.
+  // Declares the parameter "LAYER.suffix", or "LAYER" if the suffix is empty. `matmul`: autocast
+  // casts it to half precision once per step (fact 22). Writes the kernels of casts and of gradient
+  // accumulation, and asks Freezing whether the parameter is trained.
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
-  // Backward writes a gradient of `elements` elements for the last declared parameter.
+  // Says that backward writes a gradient of `elements` elements for the last declared parameter.
   void whole_gradient(std::int64_t elements) { layer_.parameters.back().gradient_count = elements; }
   // Whether the last declared or tied parameter is trained.
   bool trains_last() const { return trains_last_; }
-  // Frozen matrices that are declared after this call are stored quantized.
+  // Frozen matrices that are declared after this call are stored quantised.
   void quantize_matrices() { quantizes_ = true; }
   void starts_gradients() { layer_.starts_gradients = true; }
-  // Shares the weight that the earlier layer `owner` has (tied weights). Throws ModelError if that
-  // layer has no weight, or a weight of another size.
+  // Uses the weight of the earlier layer `owner` (tied weights). Throws ModelError if that layer
+  // has no weight, or a weight of another size.
   void tied_parameter(const std::string& owner, const std::vector<std::int64_t>& shape);
-  // Adds `count` buffer tensors of `bytes` bytes in total, among them `counters` int64 counters.
+  // Adds `count` buffer tensors of `bytes` bytes in total, of which `counters` are int64 counters.
   void buffers(int count, double bytes, int counters);
   // Records an evaluated argument of the operator; a second value replaces the first.
   void attribute(const std::string& name, std::int64_t value);
 
-  // `x` as a product reads it: under autocast a half-precision copy of an fp32 value, else `x`.
+  // `x` in the form in which a product reads it: under autocast a half-precision copy of an fp32
+  // value, else `x`.
   Value matmul_input(const Value& x);
-  // `x` as an operator on autocast's fp32 list reads it: an fp32 copy of a half-precision value,
-  // else `x`.
+  // `x` in the form in which an operator on autocast's fp32 list reads it: an fp32 copy of a
+  // half-precision value, else `x`.
   Value full_precision(const Value& x);
 
-  // Add a kernel; `read` and `written` in bytes. The reference is valid until the next kernel of
-  // the same pass is added.
+  // These functions add a kernel; `read` and `written` are in bytes. The reference is valid until
+  // the next kernel of the same pass is added.
   Kernel& forward(KernelKind kind, double read, double written, double flops = 0);
   Kernel& backward(KernelKind kind, double read, double written, double flops = 0,
                    Pass pass = Pass::backward);
-  // Adds backward work that runs after all other backward work of the layer, e.g. the gradient of a
-  // cast.
+  // Adds backward work that runs after all other backward work of the layer, for example the
+  // gradient of a cast.
   Kernel& late_backward(KernelKind kind, double read, double written);
   // Adds views: operators that cost host time but launch no kernel.
   void views(int forward_operators, int backward_operators);
   // Adds `batch` independent products of an m x k with a k x n matrix.
   Kernel& gemm(Pass pass, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1);
 
-  // Keeps an existing value for backward; a storage that this layer has saved already counts once.
+  // Saves an existing value for backward. A storage that this layer has already saved counts once.
   void save(const Value& value, const std::string& name);
-  // Keeps a new tensor of `bytes` bytes, which this layer's forward allocates.
+  // Saves a new tensor of `bytes` bytes for backward, which this layer's forward allocates.
   SavedTensor& save_new(const std::string& name, double bytes);
   void flow(GradientFlow flow) { layer_.flow = flow; }
   // Adds temporary memory in bytes during forward and during backward.
@@ -234,8 +238,8 @@ class LayerWriter {
   }
   // Parameters that are declared after this call belong to experts.
   void owns_experts(bool experts) { owns_experts_ = experts; }
-  // Gradients of parameters that are declared after this call are summands, which the tensor ranks
-  // all-reduce.
+  // If `sums`, the gradients of parameters that are declared after this call are summands, which
+  // the tensor ranks all-reduce.
   void sums_gradients_over_tensor(bool sums) { sums_over_tensor_ = sums; }
 
   Value output(std::vector<std::int64_t> shape, int element_bytes);   // freshly allocated
@@ -255,8 +259,8 @@ class LayerWriter {
   bool owns_experts_ = false;
   bool trains_last_ = false;
   bool quantizes_ = false;
-  int gradients_ = 0;         // parameters whose gradient this layer's backward accumulates
-  std::vector<Kernel> late_;  // of late_backward(), appended by done()
+  int gradients_ = 0;  // number of parameters whose gradient this layer's backward accumulates
+  std::vector<Kernel> late_;  // kernels of late_backward(), appended by done()
 };
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 // Chooses the layers that activation checkpointing computes a second time in backward, and the
-// results that it keeps. Rules: whole blocks (Chen et al. 2016), attention alone (Korthikanti et
-// al. 2022, section 5), or torchtitan's policy `op`, which keeps fused attention and every second
-// matrix product of a block.
+// results that it stores instead. The rules are: whole blocks (Chen et al. 2016), only attention
+// (Korthikanti et al. 2022, section 5), or torchtitan's policy `op`, which stores the results of
+// fused attention and of every second matrix product of a block.
 #include <algorithm>
 
 #include "workload/builder.hpp"
@@ -10,9 +10,9 @@ namespace lockstep {
 
 namespace {
 
-// Whether torchtitan's policy `op` keeps the result of an exchange. The policy lists the functional
-// reduce-scatter and all-to-all; the options say whether the code's tensor and expert exchanges are
-// these functions.
+// Whether torchtitan's policy `op` stores the result of an exchange. The policy lists the
+// functional reduce-scatter and all-to-all; the options say whether the program's tensor and expert
+// exchanges use these functions.
 bool keeps_exchanged(const ParallelOptions& parallel, const AxisExchange& exchange) {
   switch (exchange.axis) {
     case Axis::tensor:
@@ -29,8 +29,8 @@ bool keeps_exchanged(const ParallelOptions& parallel, const AxisExchange& exchan
 
 }  // namespace
 
-// Marks layers as `checkpointed` and, with Recompute::operators, as `keeps_output`. Products are
-// counted from the beginning of each block: the first, third, ... are kept.
+// Sets `checkpointed` of layers and, with Recompute::operators, `keeps_output`. Products are
+// counted from the beginning of each block; the results of the first, third, ... are stored.
 void StepBuilder::choose_checkpoints() {
   int products = 0;  // matrix products of the block so far
   const std::string* block = nullptr;
@@ -41,7 +41,7 @@ void StepBuilder::choose_checkpoints() {
     if (block == nullptr || *block != layer.block) products = 0;
     block = &layer.block;
     // The policy lists the fused attention kernel and matrix products with weights (mm). Attention
-    // with materialized scores uses batched products (bmm), which it does not list.
+    // with materialised scores uses batched products (bmm), which it does not list.
     const auto multiplies = [](const Kernel& kernel) { return kernel.kind == KernelKind::gemm; };
     if (layer.is_attention) {
       layer.keeps_output = options_.fused_attention;
@@ -54,8 +54,8 @@ void StepBuilder::choose_checkpoints() {
   if (!options_.parallel.tensor.repeat_last_exchange) leave_out_last_exchanges();
 }
 
-// torch.utils.checkpoint stops recomputing as soon as the last saved tensor of a block is
-// recomputed. Layers after it (the last exchange and the work behind it) do not run a second time,
+// torch.utils.checkpoint stops recomputing as soon as it has the last saved tensor of a block. The
+// layers after that tensor's (the last exchange and the work behind it) do not run a second time,
 // so they are not checkpointed.
 void StepBuilder::leave_out_last_exchanges() {
   for (std::size_t end = step_.layers.size(); end > 0;) {
@@ -70,7 +70,7 @@ void StepBuilder::leave_out_last_exchanges() {
     }
     for (std::size_t i = exchange; i < end; ++i) {
       const Layer& layer = step_.layers[i];
-      // A kept result of such a layer is never read, but the policy's cache holds it until the
+      // A stored result of such a layer is never read, but the policy's cache holds it until the
       // block's backward ends.
       if (layer.keeps_output) {
         step_.layers[first].saved.push_back({.name = "kept exchange",

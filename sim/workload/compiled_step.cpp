@@ -1,12 +1,13 @@
-// Implements compilation of a training step in two decisions per graph, and then rewrites the
-// kernels.
+// Implements the compilation of a training step. Two decisions are made for each graph, and then
+// the kernels are rewritten.
 // 1. Fusion follows Inductor's scheduler (torch/_inductor/scheduler.py): two streaming operators
-// join if one reads the other and no matrix product, convolution or collective stands on a path
+// are joined if one reads the other and no matrix product, convolution or collective is on a path
 // between them.
 // 2. Saved tensors follow AOTAutograd's partitioner (torch/_functorch/partitioners.py, PyTorch
 // 2.15). Results of products, and values that backward's products read, are never recomputed. The
-// other values that backward reads are derived from the cheapest set of kept values, a minimum cut;
-// a value that exists only to be kept weighs twice, because it must be written and read.
+// other values that backward reads are derived from the cheapest set of saved values, a minimum
+// cut. A value that exists only to be saved has twice the weight, because it must be written and
+// read.
 // Streaming layers are called "fusible" here, all others "opaque".
 #include <algorithm>
 #include <map>
@@ -20,14 +21,15 @@ namespace lockstep {
 namespace {
 
 // Host work of entering a compiled graph, in eager operators: guards, the runtime wrapper, the
-// graph's autograd function. An estimate without a measurement (the probe gpu_queue compares eager
-// with compiled steps).
+// graph's autograd function. This is an estimate without a measurement (the probe gpu_queue
+// compares eager with compiled steps).
 constexpr int graph_operators = 4;
-// Kernels of a fused reduction over rows. Loss: maximum and sum of each row, then the mean of all
-// rows. Batch norm: sums of each channel, then the values.
+// Number of kernels of a fused reduction over rows. The loss has one for maximum and sum of each
+// row and one for the mean of all rows. Batch norm has one for the sums of each channel and one for
+// the values.
 constexpr int reduction_launches = 2;
 
-// Kernels that read and write memory once and that Inductor generates itself.
+// Whether a kernel reads and writes memory once and is of a kind that Inductor generates itself.
 bool streams(const Kernel& kernel) {
   return kernel.kind == KernelKind::elementwise || kernel.kind == KernelKind::normalization ||
          kernel.kind == KernelKind::softmax || kernel.kind == KernelKind::copy;
@@ -38,8 +40,8 @@ bool launches(const std::vector<Kernel>& kernels) {
                      [](const Kernel& kernel) { return kernel.launches > 0; });
 }
 
-// Whether kernels that Inductor generates compute the whole layer; products, attention, pooling and
-// exchanges call libraries.
+// Whether kernels that Inductor generates compute the whole layer. Products, attention, pooling and
+// exchanges call libraries instead.
 bool is_fusible(const Layer& layer) {
   if (!layer.forward_exchanges.empty() || !layer.backward_exchanges.empty()) return false;
   if (layer.kind == "exchange" || layer.pieces > 1) return false;
@@ -52,7 +54,7 @@ bool is_fusible(const Layer& layer) {
 }
 
 // Whether a backward kernel adds a parameter's gradient to wider gradients (2 + 4 bytes read, 4
-// written) or is an AccumulateGrad node. autograd does both outside the graph.
+// written), or is an AccumulateGrad node. Autograd does both outside the graph.
 bool accumulates(const Layer& layer, const Kernel& kernel) {
   if (kernel.launches == 0) return true;
   return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](const Parameter& p) {
@@ -61,14 +63,14 @@ bool accumulates(const Layer& layer, const Kernel& kernel) {
   });
 }
 
-// Layers of one graph; an interval of the step.
+// The layers of one graph, which are consecutive in the step.
 struct Range {
   int first = 0, last = -1;
   bool holds(int layer) const { return layer >= first && layer <= last; }
 };
 
-// The graphs of a step. With Compile::blocks each repeated block and the loss are one graph; layers
-// between them stay eager.
+// The graphs of a step. With Compile::blocks each repeated block, and the loss, is one graph;
+// layers between them remain eager.
 std::vector<Range> graphs_of(const TrainingStep& step, Compile compile) {
   const int count = static_cast<int>(step.layers.size());
   if (compile == Compile::whole) return {{0, count - 1}};
@@ -83,21 +85,21 @@ std::vector<Range> graphs_of(const TrainingStep& step, Compile compile) {
   return graphs;
 }
 
-// Whether hand-written kernels join the layer with the layer before it: a gated activation, or a
-// dropout with the residual sum.
+// Whether hand-written kernels join the layer with the layer before it, which is so for a gated
+// activation and for a dropout with the residual sum.
 bool joins(const Layer& layer, const Layer& before) {
   const bool gates = layer.kind == "multiply" && before.kind != "add" && before.inputs.size() == 1;
   return gates || (layer.kind == "add" && before.kind == "dropout");
 }
 
-// One graph. Its layers are numbered from 0, and a number also stands for the value that the layer
-// writes. The constructor analyzes the graph; rewrite() replaces kernels, saved tensors and output
+// One graph. Its layers are numbered from 0, and a number also denotes the value that the layer
+// writes. The constructor analyses the graph; rewrite() replaces kernels, saved tensors and output
 // sizes of its layers.
 class CompiledGraph {
  public:
   // `gradients`: by layer of the step, whether backward computes the gradient of its output.
-  // `storages`: the next free storage id. `by_hand`: hand-written fused kernels in an eager step
-  // instead of a compiler's.
+  // `storages`: the next free storage id. `by_hand`: true = hand-written fused kernels in an eager
+  // step, false = a compiler's kernels.
   CompiledGraph(TrainingStep& step, Range range, const std::vector<bool>& gradients, int& storages,
                 bool by_hand)
       : step_(step), range_(range), gradients_(gradients), storages_(storages), by_hand_(by_hand) {
@@ -128,10 +130,10 @@ class CompiledGraph {
   // A layer of the graph and its value.
   struct Node {
     bool fusible = false;
-    bool alias = false;              // a view of its input
-    int value = 0;                   // the node whose value it is: itself; for an alias the input
+    bool alias = false;  // a view of its input
+    int value = 0;       // the node whose value this is: the node itself, or the input of an alias
     std::vector<int> inputs;         // values of the graph that it reads
-    std::vector<int> outside;        // layers of the step before the graph that it reads
+    std::vector<int> outside;        // earlier layers of the step, outside the graph, that it reads
     std::vector<int> readers;        // layers of the graph that read it, without aliases
     bool leaves = false;             // a layer outside the graph reads it, or it is the loss
     std::vector<int> needs;          // fusible: values of the graph that its backward reads
@@ -139,11 +141,11 @@ class CompiledGraph {
     // Saved tensors that are no values of the graph: statistics, masks, a product's copies.
     std::vector<SavedTensor> own;
     std::vector<std::pair<int, SavedTensor>> kept;  // opaque: values that its backward reads
-    int level = 0, group = -1;  // of find_levels() and find_groups(); -1 = opaque
+    int level = 0, group = -1;  // set by find_levels() and find_groups(); group -1 = opaque
     bool needs_sign = false;    // its backward needs only the sign of its own value (ReLU)
     bool stays = false;         // the backward of an opaque layer reads it
-    bool saved = false;         // kept from forward for backward
-    bool materialised = true;   // some kernel writes it to memory
+    bool saved = false;         // saved in forward for backward
+    bool materialised = true;   // whether some kernel writes it to memory
     double half_copy = 0;       // bytes of a half-precision copy that opaque readers read; 0 = none
     int half_readers = 0;       // opaque readers of that copy
   };
@@ -154,7 +156,8 @@ class CompiledGraph {
   double bytes(int i) const { return layer(i).output_bytes; }
   bool needs_gradient(int i) const { return gradients_[range_.first + i]; }
 
-  // Fills in the graph around layer i: a view (same storage as its input, no kernel) is an alias.
+  // Sets the neighbours of layer i in the graph. A view (same storage as its input, no kernel)
+  // becomes an alias.
   void describe(int i) {
     Node& node = nodes_[i];
     node.value = i;
@@ -184,8 +187,8 @@ class CompiledGraph {
     if (node.alias && node.leaves) nodes_[node.value].leaves = true;
   }
 
-  // The value of the graph that storage `storage` holds when layer i reads it; -1 = none. An
-  // in-place layer writes a new value into the storage of its input.
+  // The value of the graph that storage `storage` holds at the moment at which layer i reads it; -1
+  // = none. An in-place layer writes a new value into the storage of its input.
   int value_in(int storage, int i) const {
     const std::vector<int>& read = layer(i).inputs;
     for (const int input : read) {
@@ -202,7 +205,7 @@ class CompiledGraph {
     return -1;
   }
 
-  // The last layer before the graph whose output is that storage; -1 = none.
+  // The last layer before the graph whose output is in that storage; -1 = none.
   int layer_outside(int storage) const {
     for (int before = range_.first - 1; before >= 0; --before) {
       if (step_.layers[before].output_storage == storage) return before;
@@ -211,8 +214,8 @@ class CompiledGraph {
   }
 
   // Translates the tensors that layer i saves in eager mode into needs of its backward. An opaque
-  // layer keeps its tensors. A fusible layer's backward may derive values from others, and only
-  // tensors that cannot be derived (masks, small statistics) are its own.
+  // layer saves the same tensors. The backward of a fusible layer may derive values from others, so
+  // only tensors that cannot be derived (masks, small statistics) are its own.
   void describe_saved(int i) {
     Node& node = nodes_[i];
     if (uses(layer(i).forward, KernelKind::pooling) && !by_hand_) return describe_pooling(i);
@@ -234,7 +237,7 @@ class CompiledGraph {
         node.needs_outside.push_back(outside);
       } else if (saved.mask || is_small(i, saved)) {
         node.own.push_back(saved);
-      } else {  // an intermediate of the layer: derived from the layer's inputs
+      } else {  // an intermediate of the layer, derived from the layer's inputs
         node.needs.insert(node.needs.end(), node.inputs.begin(), node.inputs.end());
         node.needs_outside.insert(node.needs_outside.end(), node.outside.begin(),
                                   node.outside.end());
@@ -242,7 +245,7 @@ class CompiledGraph {
     }
   }
 
-  // Inductor's pooling keeps no input, and stores a maximum's position within its window in one
+  // Inductor's pooling saves no input. It stores the position of a maximum within its window in one
   // byte instead of an int64 (prims, _low_memory_max_pool_with_offsets).
   void describe_pooling(int i) {
     for (SavedTensor saved : layer(i).saved) {
@@ -252,9 +255,9 @@ class CompiledGraph {
     }
   }
 
-  // Whether a saved tensor is the result of a reduction (statistics), in the manner of the
-  // partitioner: it has less than a quarter of the bytes of the layer's largest input or output.
-  // Such results are always kept.
+  // Whether a saved tensor is the result of a reduction (statistics). As in the partitioner, this
+  // is so if it has less than a quarter of the bytes of the layer's largest input or output. Such
+  // results are always saved.
   bool is_small(int i, const SavedTensor& saved) const {
     double largest = bytes(i);
     for (const int input : nodes_[i].inputs) largest = std::max(largest, bytes(input));
@@ -264,8 +267,8 @@ class CompiledGraph {
     return saved.bytes * 4 < largest;
   }
 
-  // An opaque layer's own tensor. Autocast's half-precision copy of a product's input is replaced
-  // by one copy that all products of that input share.
+  // Adds a tensor of an opaque layer's own. Autocast's half-precision copy of a product's input is
+  // replaced by one copy that all products of that input share.
   void describe_own(int i, const SavedTensor& saved) {
     Node& node = nodes_[i];
     if (saved.produced_by == range_.first + i && saved.name == "input") {
@@ -280,9 +283,10 @@ class CompiledGraph {
     node.own.push_back(saved);
   }
 
-  // The level of a layer is the number of opaque layers on the longest path to it. A fusible layer
-  // may join its input's group only if both have the same level: then no opaque layer stands
-  // between them. Batch norm must wait for the sums over all samples, which is a barrier, too.
+  // Sets the levels. The level of a layer is the number of opaque layers on the longest path to it.
+  // A fusible layer may join its input's group only if both have the same level, because then no
+  // opaque layer is between them. Batch norm must wait for the sums over all samples, so it also
+  // begins a new level.
   void find_levels() {
     for (int i = 0; i < size(); ++i) {
       Node& node = nodes_[i];
@@ -293,8 +297,8 @@ class CompiledGraph {
     }
   }
 
-  // Groups of layers that become one kernel: the connected components of joins, by union-find. The
-  // leader of a group is its first layer.
+  // Finds the groups of layers that become one kernel: the connected components of joins, by
+  // union-find. The leader of a group is its first layer.
   void find_groups() {
     std::vector<int> leader(nodes_.size());
     for (int i = 0; i < size(); ++i) leader[i] = i;
@@ -318,9 +322,9 @@ class CompiledGraph {
     }
   }
 
-  // The partitioner's ban_recompute_used_far_apart: marks fusible readers of a value that come
+  // The partitioner's ban_recompute_used_far_apart: finds the fusible readers of a value that come
   // after the first opaque layer which the value reaches. They must not be recomputed, because the
-  // value would live long for them.
+  // value would have to live long for them.
   std::vector<bool> far_readers() const {
     std::vector<bool> far(nodes_.size(), false);
     for (int i = 0; i < size(); ++i) {
@@ -334,15 +338,15 @@ class CompiledGraph {
     return far;
   }
 
-  // Whether a kernel other than that of its own group reads the value.
+  // Whether an opaque layer, another group, or a layer outside of the graph reads the value.
   bool is_written(const Node& node) const {
     return node.leaves || std::any_of(node.readers.begin(), node.readers.end(), [&](int reader) {
              return !nodes_[reader].fusible || nodes_[reader].group != node.group;
            });
   }
 
-  // The first opaque layer, at most `end`, that the value of `from` reaches; `end` if there is
-  // none. Searches readers in execution order.
+  // The first opaque layer, not after `end`, that the value of `from` reaches; `end` if there is
+  // none. Searches the readers in execution order.
   int first_opaque(int from, int end) const {
     std::set<int> open(nodes_[from].readers.begin(), nodes_[from].readers.end());
     while (!open.empty()) {
@@ -355,12 +359,12 @@ class CompiledGraph {
     return end;
   }
 
-  // Bytes of a boolean tensor with the elements of value i.
+  // Bytes of a boolean tensor with as many elements as value i.
   double sign_bytes(int i) const { return bytes(i) / activation_bytes(step_.precision); }
 
-  // Chooses the values to keep by a minimum cut between the values that cannot be recomputed
-  // (sources) and the values that backward reads (sinks). A ReLU adds an extra node for its sign,
-  // so that the cut may keep one byte per element instead of the value.
+  // Chooses the values to save by a minimum cut between the values that cannot be recomputed
+  // (sources) and the values that backward reads (sinks). A ReLU has an additional node for its
+  // sign, so that the cut may save one byte per element instead of the value.
   void choose_saved() {
     CutGraph graph;
     graph.nodes.resize(nodes_.size());
@@ -374,7 +378,7 @@ class CompiledGraph {
       // The partitioner never recomputes concatenations.
       const bool joins_parts = layer(i).flow == GradientFlow::slices;
       cut.source = !node.fusible || node.stays || far[i] || node.inputs.empty() || joins_parts;
-      if (by_hand_) {  // eager kernels keep their inputs and outputs; they recompute nothing else
+      if (by_hand_) {  // eager kernels save their inputs and outputs and recompute nothing else
         cut.source = cut.source || node.readers.size() != 1 || is_written(node);
       }
       cut.sink = node.stays;
@@ -385,7 +389,7 @@ class CompiledGraph {
     for (const Node& node : nodes_) {
       for (const int value : node.needs) graph.nodes[value].sink = true;
     }
-    std::vector<int> signs;  // layers whose sign may be kept, a byte an element
+    std::vector<int> signs;  // layers whose sign may be saved, one byte per element
     for (int i = 0; i < size(); ++i) {
       if (!nodes_[i].needs_sign) continue;
       signs.push_back(i);
@@ -408,9 +412,9 @@ class CompiledGraph {
     }
   }
 
-  // Decides which fusible values are written to memory: values that are kept, leave the graph, or
-  // are read by another kernel. If all other kernels read the half-precision copy, the kernel
-  // writes the value in half precision only.
+  // Decides which fusible values are written to memory: values that are saved, that leave the
+  // graph, or that another kernel reads. If all other kernels read the half-precision copy, the
+  // kernel writes the value only in half precision.
   void find_materialised() {
     for (int i = 0; i < size(); ++i) {
       Node& node = nodes_[i];
@@ -429,8 +433,8 @@ class CompiledGraph {
     }
   }
 
-  // Gives in-place results storages of their own, because a graph is functionalized and has no side
-  // effects; sets the bytes of values that stay in registers to 0.
+  // Gives in-place results storages of their own, because a graph is functionalised and has no side
+  // effects. Sets the bytes of values that remain in registers to 0.
   void rename_storages() {
     for (int i = 0; i < size(); ++i) {
       const Node& node = nodes_[i];
@@ -462,8 +466,9 @@ class CompiledGraph {
     return saved;
   }
 
-  // Replaces the saved tensors of layer i by the tensors that the compiled backward reads, and
-  // records the kept values behind a fusible layer's needs (frontier_) for the bytes of its kernel.
+  // Replaces the saved tensors of layer i by the tensors that the compiled backward reads. For a
+  // fusible layer, also records the saved values from which its needs are recomputed (frontier_),
+  // for the bytes of its kernel.
   void save(int i) {
     Node& node = nodes_[i];
     std::vector<SavedTensor> saved = node.own;
@@ -474,7 +479,7 @@ class CompiledGraph {
     for (const auto& [value, tensor] : node.kept) {
       if (tensor.produced_by != range_.first + i || nodes_[value].half_copy == 0) {
         add(reference(value, tensor.name));
-      } else {  // both the value and its half copy exist: the first reader's copy serves all
+      } else {  // both the value and its half copy exist; all readers use the first reader's copy
         const auto [first, is_new] = copies_.try_emplace(value, tensor);
         add(first->second);
       }
@@ -500,7 +505,7 @@ class CompiledGraph {
     return saved;
   }
 
-  // Adds the kept values, and the layers before the graph, from which the value is recomputed.
+  // Adds the saved values, and the layers before the graph, from which the value is recomputed.
   void find_kept(int value, std::set<int>& values, std::set<int>& outside) const {
     const Node& node = nodes_[value];
     if (node.saved || !node.fusible) {
@@ -518,7 +523,7 @@ class CompiledGraph {
     return kernel;
   }
 
-  // The kind of a fused kernel is the most demanding one of its layers: softmax, then
+  // The kind of a fused kernel is the most demanding kind among its layers: softmax, then
   // normalization, then elementwise.
   static KernelKind kind_of(const std::vector<const Layer*>& layers) {
     KernelKind kind = KernelKind::elementwise;
@@ -531,7 +536,8 @@ class CompiledGraph {
     return kind;
   }
 
-  // Replaces the kernels of a group by one fused kernel each way. A group of views only has none.
+  // Replaces the kernels of a group by one fused kernel in forward and one in backward. A group of
+  // only views has none.
   void fuse(const std::vector<int>& members) {
     std::vector<const Layer*> layers;
     for (const int i : members) layers.push_back(&layer(i));
@@ -559,8 +565,8 @@ class CompiledGraph {
                        [&](int i) { return launches(layer(i).backward); });
   }
 
-  // Traffic of the forward kernel: every value from outside the group is read once, every value
-  // that is materialized is written once. Batch norm reads its input twice.
+  // Traffic of the forward kernel: every value from outside the group is read once, and every value
+  // that must be in memory is written once. Batch norm reads its input twice.
   Kernel fused_forward(const std::vector<int>& members, KernelKind kind) const {
     Kernel kernel = fused_kernel(Pass::forward, kind);
     std::set<int> read, outside;
@@ -582,8 +588,8 @@ class CompiledGraph {
     return kernel;
   }
 
-  // Traffic of the backward kernel: kept values and arriving gradients are read, gradients of the
-  // group's inputs are written.
+  // Traffic of the backward kernel: saved values and arriving gradients are read, and gradients of
+  // the group's inputs are written.
   Kernel fused_backward(const std::vector<int>& members, KernelKind kind) const {
     Kernel kernel = fused_kernel(Pass::backward, kind);
     const std::set<int> inside(members.begin(), members.end());
@@ -616,8 +622,8 @@ class CompiledGraph {
     return sum;
   }
 
-  // Adds the reading of gradients of value i that other kernels wrote: one of each opaque reader,
-  // one of each other group, one from outside the graph. Returns their number.
+  // Adds the reading of gradients of value i that other kernels wrote: one for each opaque reader,
+  // one for each other group, one from outside the graph. Returns their number.
   int add_arriving(int i, const std::set<int>& inside, Kernel& kernel) const {
     const Node& node = nodes_[i];
     if (node.alias) return 0;
@@ -673,8 +679,8 @@ class CompiledGraph {
     if (arriving != 1 || members.size() > 1 || fresh > 0) kernel.bytes_written += shared;
   }
 
-  // Removes the kernels of layer i that the fused kernels replace. Gradients of weights stay, as
-  // one reduction kernel, because they reduce over other dimensions than the fused kernel does.
+  // Removes the kernels of layer i that the fused kernels replace. Gradients of weights remain, as
+  // one reduction kernel, because they sum over other dimensions than the fused kernel.
   void strip(int i) {
     Layer& own = layer(i);
     own.forward.clear();
@@ -702,9 +708,9 @@ class CompiledGraph {
     own.casts_gradient_last = false;
   }
 
-  // Adjusts the kernels of an opaque layer. Products stay. Casts of its inputs move into the fused
-  // kernels that write the inputs, casts of gradients into the kernels that read them. Views cost
-  // no host time in a graph. Sums of gradients become part of a fused reader's kernel.
+  // Adjusts the kernels of an opaque layer. Products remain. Casts of its inputs become part of the
+  // fused kernels that write the inputs, and casts of gradients part of the kernels that read them.
+  // Views cost no host time in a graph. Sums of gradients become part of a fused reader's kernel.
   void leave(int i) {
     Layer& own = layer(i);
     const auto is_view = [](const Kernel& kernel) {
@@ -727,8 +733,8 @@ class CompiledGraph {
     }
   }
 
-  // Removes the first elementwise kernel with exactly this traffic, by which a cast or a sum is
-  // recognized.
+  // Removes the first elementwise kernel with exactly this traffic, which identifies a cast or a
+  // sum.
   static void erase_one(std::vector<Kernel>& kernels, double read, double written) {
     const auto found = std::find_if(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
       return kernel.kind == KernelKind::elementwise && kernel.bytes_read == read &&
@@ -753,7 +759,7 @@ class CompiledGraph {
   std::vector<Node> nodes_;
   std::map<int, std::vector<int>> groups_;  // members in order, by leader
   std::map<int, SavedTensor> copies_;       // shared half-precision copies, by value
-  // By fusible layer: kept values and layers before the graph that its backward reads.
+  // By fusible layer: saved values, and layers before the graph, that its backward reads.
   std::map<int, std::pair<std::set<int>, std::set<int>>> frontier_;
 };
 

@@ -1,6 +1,6 @@
 // Chooses the places at which a model is cut into parts of about equal work. Models of repeated
-// blocks are cut by counting blocks, as Megatron-LM and torchtitan do; others by dynamic
-// programming over the clean places, which minimizes the FLOPs of the largest part.
+// blocks are cut by counting blocks, as Megatron-LM and torchtitan do. Others are cut by dynamic
+// programming over the clean places (partition.hpp), which minimises the FLOPs of the largest part.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace lockstep {
 namespace {
 
-// First layers of the repeated blocks; of nested blocks the outermost ones.
+// First layers of the repeated blocks; if blocks are nested, of the outermost ones.
 struct Blocks {
   std::vector<int> first;
   int end = 0;    // the layer after the last block
-  int lists = 0;  // number of `repeat`s that have a block
+  int lists = 0;  // number of `repeat`s that contain a block
 };
 
-// Blocks belong to one list if their paths differ in the last component only: "layers.0",
+// Blocks belong to one list if their paths differ only in the last component: "layers.0",
 // "layers.1".
 Blocks find_blocks(const TrainingStep& step) {
   Blocks blocks;
@@ -40,11 +40,11 @@ Blocks find_blocks(const TrainingStep& step) {
   return blocks;
 }
 
-// Number of blocks of each part: equally many, or as torchtitan spreads them.
+// Number of blocks of each part: equal numbers, or the numbers that torchtitan chooses.
 std::vector<int> spread(int blocks, int parts) {
   std::vector<int> counts(static_cast<std::size_t>(parts), blocks / parts);
   if (blocks % parts == 0) return counts;
-  const int weights = blocks + 2;  // the embedding and the head weigh a block each
+  const int weights = blocks + 2;  // the embedding and the head count as one block each
   for (int part = 0; part < parts; ++part) {
     counts[static_cast<std::size_t>(part)] = weights / parts + (part < weights % parts ? 1 : 0) -
                                              (part == 0 ? 1 : 0) - (part + 1 == parts ? 1 : 0);
@@ -52,7 +52,7 @@ std::vector<int> spread(int blocks, int parts) {
   return counts;
 }
 
-// First layers of the parts, from their numbers of blocks.
+// First layers of the parts, computed from their numbers of blocks.
 std::vector<int> cuts_of_counts(const Blocks& blocks, const std::vector<int>& counts) {
   std::vector<int> cuts{0};
   std::size_t block = 0;
@@ -71,8 +71,8 @@ double flops_of(const Layer& layer) {
 }
 
 // Chooses `parts` - 1 of the clean places such that the largest part has the fewest FLOPs. Among
-// several such choices, the one with the smallest sum of squares is the most even. Dynamic
-// programming in O(parts x places^2).
+// several such choices, takes the one with the smallest sum of squares, which is the most even.
+// Dynamic programming in O(parts x places^2).
 std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Location& where) {
   std::vector<int> places = clean_places(step);
   places.insert(places.begin(), 0);
@@ -91,8 +91,8 @@ std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Locati
       return std::pair(largest, squares) < std::pair(other.largest, other.squares);
     }
   };
-  // best[part][i]: the best choice for parts 0 to `part` that end at place i; part `part` begins at
-  // place `from`.
+  // best[part][i]: the best choice for parts 0 to `part` if part `part` ends at place i; it begins
+  // at place `from`.
   std::vector<std::vector<Choice>> best(static_cast<std::size_t>(parts),
                                         std::vector<Choice>(places.size()));
   const auto work = [&](std::size_t from, std::size_t to) {
@@ -112,7 +112,7 @@ std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Locati
       }
     }
   }
-  // Walks back from the end of the model.
+  // Follows the choices back from the end of the model.
   std::vector<int> cuts(best.size());
   std::size_t place = places.size() - 1;
   for (std::size_t part = best.size(); part-- > 0;) {
@@ -122,7 +122,7 @@ std::vector<int> cuts_of_flops(const TrainingStep& step, int parts, const Locati
   return cuts;
 }
 
-// The numbers of blocks from the scenario, after checks that they are as many as the parts and use
+// The numbers of blocks from the scenario. Checks that there is one for each part and that they use
 // every block.
 std::vector<int> listed(const TrainingStep& step, const PipelineOptions& options, int parts,
                         std::size_t blocks, const Location& where) {

@@ -9,8 +9,8 @@
 //   copied_to_ranks        -                all-reduce
 //   scattered              own slice        all-gather
 //
-// The copies beside them follow torch/distributed/_functional_collectives.py and Megatron-LM's
-// tensor_parallel/mappings.py (facts H11, H12, H16 and H21).
+// The copies before and after them follow torch/distributed/_functional_collectives.py and
+// Megatron-LM's tensor_parallel/mappings.py (facts H11, H12, H16 and H21).
 #include <fmt/format.h>
 
 #include "parallel/mesh.hpp"
@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* kind_of_exchange = "exchange";
 
-// The module of a layer: "layers.0.mlp" for "layers.0.mlp.up_proj"; a name without a dot stays.
+// The module of a layer: "layers.0.mlp" for "layers.0.mlp.up_proj". A name without a dot is
+// returned unchanged.
 std::string module_of(const std::string& layer) {
   const std::size_t dot = layer.rfind('.');
   return dot == std::string::npos ? layer : layer.substr(0, dot);
@@ -64,13 +65,14 @@ struct Exchanging {
       layer.backward(KernelKind::copy, bytes, bytes);
     }
   }
-  // With several samples, a rank's buffer holds its tokens of sample 0, then of sample 1, and so
-  // on. A collective along tokens must therefore reorder: a copy after a gather, a copy before a
-  // scatter. Megatron-LM stores tokens before samples and needs none.
+  // With several samples, a rank's buffer holds its tokens of sample 0, then its tokens of sample
+  // 1, and so on. A collective along tokens must therefore reorder the data by a copy, after a
+  // gather and before a scatter. Megatron-LM stores tokens before samples and needs no such copy.
   bool joins_samples() const { return tensor.copies && reader.step.options().samples > 1; }
 };
 
-// One rank's share of the sequence. Throws ConfigError if the ranks do not divide it.
+// Number of tokens in one rank's share of the sequence. Throws ConfigError if the ranks do not
+// divide the sequence.
 std::int64_t tokens_of_rank(const OpCall& reader, const Value& value) {
   const ParallelOptions& parallel = reader.step.options().parallel;
   const std::int64_t tokens = value.shape.front();
@@ -89,14 +91,15 @@ std::vector<std::int64_t> with_tokens(const Value& value, std::int64_t tokens) {
   return shape;
 }
 
-// The value in another placement; it is a new tensor, so a product keeps this one.
+// The value in another placement. It is a new tensor, so a product saves this tensor and not an
+// earlier one.
 Value placed(Value value, Placement placement) {
   value.placement = placement;
   value.kept_storage = -1;
   return value;
 }
 
-// The ranks' summands become their sum, on every rank. The gradient of a sum is that of each
+// Sums the ranks' summands on every rank. The gradient of a sum is also the gradient of each
 // summand, so backward sends nothing.
 Value reduced(const OpCall& reader, const Value& value) {
   const Layer& from = reader.step.layer(value.layer);
@@ -110,7 +113,7 @@ Value reduced(const OpCall& reader, const Value& value) {
   return exchange.layer.done(placed(y, {}));
 }
 
-// The ranks' summands become their sum, and every rank keeps its tokens.
+// Sums the ranks' summands, and every rank gets the sums of its tokens.
 Value reduce_scattered(const OpCall& reader, const Value& value) {
   const Layer& from = reader.step.layer(value.layer);
   Exchanging exchange(reader, value, from.name + ".reduce_scatter", from.block);
@@ -126,7 +129,7 @@ Value reduce_scattered(const OpCall& reader, const Value& value) {
   return exchange.layer.done(placed(y, {Placement::Features::whole, true}));
 }
 
-// Every rank has the whole value and keeps its tokens: no message in forward, an all-gather of
+// Every rank has the whole value and takes its tokens: no message in forward, an all-gather of
 // gradients in backward.
 Value scattered(const OpCall& reader, const Value& value, std::int64_t ranks) {
   const Layer& from = reader.step.layer(value.layer);
@@ -141,10 +144,10 @@ Value scattered(const OpCall& reader, const Value& value, std::int64_t ranks) {
   return exchange.layer.done(placed(y, {Placement::Features::whole, true}));
 }
 
-// Every rank gets the tokens of all ranks. `product`: the reader splits its outputs, so its
-// gradient is a summand and backward reduce-scatters it; otherwise all ranks compute the same
-// gradient and each takes its slice. If the gathered input is not kept, backward of the reader
-// gathers it a second time.
+// Gives every rank the tokens of all ranks. `product`: the reader is a product with split outputs,
+// so its gradient on a rank is a summand, and backward reduce-scatters it. Otherwise all ranks
+// compute the same gradient, and each takes its slice. If the gathered input is not stored,
+// backward of the reader gathers it a second time.
 Value all_gathered(const OpCall& reader, const Value& value, std::int64_t ranks, bool product) {
   Exchanging exchange(reader, value, module_of(reader.name) + ".all_gather", reader.block);
   const Value y = exchange.layer.output(with_tokens(value, checked_multiply(value.shape[0], ranks)),
@@ -171,8 +174,8 @@ Value all_gathered(const OpCall& reader, const Value& value, std::int64_t ranks,
   return exchange.layer.done(result);
 }
 
-// Every rank gets the features of all ranks. All-gather concatenates along the first dimension; a
-// copy moves the parts to the last one.
+// Gives every rank the features of all ranks. The all-gather concatenates along the first
+// dimension, so a copy then moves the parts to the last one.
 Value features_gathered(const OpCall& reader, const Value& value, std::int64_t ranks) {
   const Layer& from = reader.step.layer(value.layer);
   Exchanging exchange(reader, value, from.name + ".all_gather", from.block);
@@ -188,7 +191,7 @@ Value features_gathered(const OpCall& reader, const Value& value, std::int64_t r
 }
 
 // Megatron-LM's f: the identity in forward, an all-reduce of the input gradients in backward.
-// `shared`: one exchange for all products of a module that read the value.
+// `shared`: one exchange serves all products of a module that read the value.
 Value copied_to_ranks(const OpCall& reader, const Value& value, bool shared) {
   const std::string& name = reader.name;
   Exchanging exchange(reader, value, (shared ? module_of(name) : name) + ".all_reduce",
@@ -204,7 +207,7 @@ Value copied_to_ranks(const OpCall& reader, const Value& value, bool shared) {
 }
 
 // The result of exchange `make`, or of an earlier exchange of the same value and kind within
-// `scope`: the whole step (""), a block, or one reader.
+// `scope`, which is the whole step (""), a block, or one reader.
 template <class Make>
 Value once(const OpCall& reader, const Value& value, const std::string& scope, const char* kind,
            const Make& make) {
@@ -234,9 +237,9 @@ Value gathered(const OpCall& reader, const Value& value) {
               [&] { return all_gathered(reader, value, ranks, false); });
 }
 
-// With split tokens one all-gather per block serves all its products. Otherwise the whole value is
-// there, and only gradients need an exchange: one per product, or one per block with Megatron-LM's
-// fused projections. An input without gradient needs none.
+// With split tokens one all-gather per block serves all its products. Otherwise every rank already
+// has the whole value, and only gradients need an exchange: one per product, or, with Megatron-LM's
+// fused projections, one per block. An input without gradient needs none.
 Value gathered_for_product(const OpCall& reader, const Value& value) {
   const TensorOptions& tensor = reader.step.options().parallel.tensor;
   if (value.placement.tokens_split) {

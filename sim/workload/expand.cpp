@@ -1,8 +1,8 @@
-// Expands a model file into layers: a recursive walk over the steps that evaluates expressions,
-// unrolls repeats and blocks, resolves references by name, and calls the rule of each operator.
-// Shapes are known during the walk, so expressions may use the current tensor's `channels`,
-// `height`, `width` and `tokens`, and a shape that does not fit is reported at the step that meets
-// it. Bounds on layers, depth and visits end the expansion of a hostile file.
+// Expands a model file into layers by a recursive walk over its steps. The walk evaluates
+// expressions, unrolls repeats and blocks, resolves references by name, and calls the rule of each
+// operator. Shapes are known during the walk, so expressions may use the current tensor's
+// `channels`, `height`, `width` and `tokens`, and a shape that does not fit is reported at the step
+// that reads it. Limits on layers, depth and visits end the expansion of a hostile file.
 #include <fmt/format.h>
 
 #include <map>
@@ -23,24 +23,25 @@ constexpr std::int64_t max_visits = 400'000;  // visited steps and joined inputs
 // names.
 struct Frame {
   std::string path;
-  bool numbered = false;  // as nn.Sequential: layers without a name are called 0, 1, 2, ...
+  bool numbered = false;  // like nn.Sequential: layers without a name are called 0, 1, 2, ...
   std::int64_t next = 0;
-  std::map<std::string, int> used = {};  // uses of a kind as a name: relu, relu_2, ...
+  std::map<std::string, int> used = {};  // number of uses of a kind as a name: relu, relu_2, ...
 
   std::string join(const std::string& name) const {
     return path.empty() ? name : path + "." + name;
   }
 };
 
-// The position of the walk: naming scope, innermost repeated block, visible names of expressions.
+// The position of the walk: naming scope, innermost repeated block, and the names that expressions
+// can use.
 struct Place {
   Frame* frame;
   std::string block;
   const Scope* scope;
 };
 
-// Walks the steps of one model. `outputs_` holds the result of every named layer and scope, by full
-// path, for `from:`.
+// Walks the steps of one model. `outputs_` has the result of every named layer and scope, by full
+// path, to which `from:` may refer.
 class Expander {
  public:
   Expander(const ModelFile& model, const Scope& parameters, StepBuilder& builder,
@@ -56,8 +57,8 @@ class Expander {
     return x;
   }
 
-  // Refuses a model whose repeats all run 0 times: one empty stage of a network is meant, a network
-  // without any block is a mistake.
+  // Refuses a model in which all repeats run 0 times: a single empty stage of a network is
+  // intended, but a network without any block is a mistake.
   void refuse_empty() const {
     if (never_ == nullptr || repeats_) return;
     fail(never_->at, "0 times is not possible: the network would have no block at all",
@@ -73,13 +74,14 @@ class Expander {
     throw ConfigError(std::move(located));
   }
 
-  // Counts work of the walk, so that nested repeats of empty lists cannot run forever.
+  // Counts the work of the walk and limits it, so that nested repeats of empty lists cannot run for
+  // ever.
   void visit(std::size_t amount) {
     visits_ += static_cast<std::int64_t>(amount);
     if (visits_ > max_visits) throw ModelError("the model expands to too many steps");
   }
 
-  // Runs one step on `x` or on the layers of its `from:`. A step whose `if:` is 0 passes `x` on.
+  // Runs one step on `x`, or on the layers of its `from:`. A step whose `if:` is 0 returns `x`.
   Value run(const ModelStep& step, const Value& x, const Place& place) {
     try {
       visit(1 + step.from.size() + step.bodies.size());
@@ -104,8 +106,8 @@ class Expander {
     }
   }
 
-  // Defines the sizes of a tensor for expressions. A model file knows no mesh, so the sizes
-  // describe the whole tensor, not a rank's part.
+  // Defines the sizes of a tensor for expressions. Model files are written without a mesh, so the
+  // sizes describe the whole tensor, not a rank's part.
   void describe(const Value& value, Scope& scope) const {
     const Value x = whole_value(value, builder_.options().parallel);
     if (!x.shape.empty() && !x.tokens) scope.set("channels", x.channels());
@@ -117,7 +119,8 @@ class Expander {
     }
   }
 
-  // Searches the scopes from the inside out: "q" in "layers.0.attn" means layers.0.attn.q first.
+  // Searches the scopes from the inside out: "q" in "layers.0.attn" is first looked up as
+  // layers.0.attn.q.
   const Value& resolve(const std::string& name, const Frame& frame) const {
     std::string path = frame.path;
     while (true) {
@@ -179,8 +182,8 @@ class Expander {
     return y;
   }
 
-  // Arguments are evaluated where the block is used; the block's layers see only these arguments
-  // and the model's parameters.
+  // Runs a block. Its arguments are evaluated in the scope of the step that uses it; the block's
+  // layers can use only these arguments and the model's parameters.
   Value run_block(const ModelStep& step, const Value& x, const Place& place) {
     const ModelBlock& block = model_.blocks[step.block];
     Scope scope(&parameters_);
@@ -198,7 +201,8 @@ class Expander {
     return run(block.layers, x, {place.frame, place.block, &scope});
   }
 
-  // The count of a repeat; remembers whether any repeat of the model ran.
+  // The number of iterations of a repeat. Records whether any repeat of the model runs at least
+  // once.
   std::int64_t loop_count(const ModelStep& step, const Scope& scope) {
     const std::int64_t count = step.count.evaluate(scope);
     if (count < 0 || count > static_cast<std::int64_t>(max_layers)) {
@@ -219,8 +223,8 @@ class Expander {
     return frame.join(fmt::format("{}", frame.numbered ? frame.next++ : i));
   }
 
-  // Unrolls a repeat; each iteration is a block unless `unit: false`. The name of the repeat itself
-  // stands for the result of the last iteration.
+  // Unrolls a repeat. Each iteration is a block unless `unit: false`. The name of the repeat refers
+  // to the result of the last iteration.
   Value run_repeat(const ModelStep& step, Value x, const Place& place) {
     const std::int64_t count = loop_count(step, *place.scope);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -242,7 +246,8 @@ class Expander {
     return x;
   }
 
-  // Dense connectivity: each iteration reads the concatenation of all outputs before it.
+  // Dense connectivity: each iteration reads the concatenation of the input and of all earlier
+  // outputs.
   Value run_dense(const ModelStep& step, const Value& x, const Place& place) {
     const std::int64_t count = loop_count(step, *place.scope);
     std::vector<Value> features{x};
@@ -348,8 +353,8 @@ class Expander {
     return y;
   }
 
-  // Reserves a full path for one layer or scope; two of one name could not be told apart by
-  // `from:`.
+  // Reserves a full path for one layer or scope. Two with the same name would make `from:`
+  // ambiguous.
   std::string claim(std::string path) {
     if (path.size() > 1000) throw ModelError("the layer's name is too long");
     if (!names_.insert(path).second) {

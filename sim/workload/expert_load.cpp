@@ -1,6 +1,6 @@
-// Computes the load of the fullest rank from the shares of tokens that the experts of a layer get:
-// by Zipf's law or as listed. The fullest rank sets the pace of expert parallelism, because every
-// other rank waits for it at the next exchange.
+// Computes the load of the fullest rank from the shares of tokens that the experts of a layer get,
+// by Zipf's law or as listed. The fullest rank determines the pace of expert parallelism, because
+// every other rank waits for it at the next exchange.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 namespace lockstep {
 namespace {
 
-// The share of each expert in the tokens' choices; the shares add up to 1. Experts of a rank stand
-// in a row. Zipf's experts are dealt to ranks in turn: the k-th most popular one goes to rank k mod
-// ranks.
+// The share of each expert in the tokens' choices; the shares add up to 1. Consecutive experts
+// belong to one rank. Zipf's experts are assigned to ranks in turn: the k-th most popular one is on
+// rank k mod ranks.
 std::vector<double> shares_of(const ParallelOptions& parallel, std::int64_t experts) {
   const ExpertOptions& options = parallel.expert;
   const auto count = static_cast<std::size_t>(experts),

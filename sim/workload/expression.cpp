@@ -3,8 +3,8 @@
 //
 //   or  <  and  <  not  <  == != <= >= < >  <  + -  <  * // / %  <  unary -, calls, names, numbers
 //
-// Operands stand before their operator in terms_, so the root is the last term. Length and nesting
-// are bounded, because the text comes from a user's file.
+// In terms_, operands precede their operator, so the root is the last term. Length and nesting are
+// limited, because the text comes from a user's file.
 #include "workload/expression.hpp"
 
 #include <fmt/format.h>
@@ -32,8 +32,8 @@ struct Function {
 constexpr std::array functions{Function{"min", 2}, Function{"max", 2}, Function{"if", 3},
                                Function{"ceil_div", 2}, Function{"make_divisible", 2}};
 
-// `//` rounds toward minus infinity, as in Python; C++ rounds toward zero. Division by -1 is apart
-// because it overflows for the smallest integer.
+// `//` rounds toward minus infinity, as in Python; C++ rounds toward zero. Division by -1 is
+// handled separately, because it overflows for the smallest integer.
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   if (b == 0) throw ModelError("division by zero");
   if (b == -1) return checked_subtract(0, a);
@@ -41,7 +41,8 @@ std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-// `/` must leave no remainder: a size that is rounded silently would be a wrong network.
+// `/` must leave no remainder, because a size that is rounded silently would describe a wrong
+// network.
 std::int64_t exact_divide(std::int64_t a, std::int64_t b) {
   const std::int64_t quotient = floor_divide(a, b);
   if (quotient * b != a) {
@@ -51,8 +52,8 @@ std::int64_t exact_divide(std::int64_t a, std::int64_t b) {
   return quotient;
 }
 
-// Channel counts rounded to the nearest multiple, but never more than 10 % down: _make_divisible of
-// the MobileNet reference code and of torchvision.
+// Channel counts rounded to the nearest multiple of `divisor`, but never down by more than 10 %:
+// _make_divisible of the MobileNet reference code and of torchvision.
 std::int64_t make_divisible(std::int64_t value, std::int64_t divisor) {
   if (divisor <= 0) throw ModelError("make_divisible needs a positive divisor");
   const std::int64_t rounded = std::max(
@@ -128,7 +129,7 @@ class ExpressionParser {
     position_ += symbol.size();
     return true;
   }
-  // Accepts a keyword, but not the beginning of a longer name: "or" is not in "order".
+  // Accepts a keyword, but not the beginning of a longer name: "or" is not accepted in "order".
   bool accept_word(std::string_view word) {
     skip_spaces();
     if (text_.substr(position_, word.size()) != word) return false;
@@ -174,7 +175,7 @@ class ExpressionParser {
       }
     }
   }
-  // "//" is tried before "/", which is its beginning.
+  // "//" must be tried before "/", which is its first character.
   int parse_product(int depth) {
     int left = parse_atom(depth);
     while (true) {

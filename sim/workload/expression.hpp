@@ -1,7 +1,7 @@
 // Integer expressions of model files: "4 * width", "if(i == 0, stride, 1)", "ceil_div(hidden, 64)".
-// An expression is parsed once, when the file is read, and evaluated at every expansion of the step
-// that holds it.
-// Truth values are 0 and 1. docs/model-format.md lists operators and functions.
+// An expression is parsed once, when the file is read, and evaluated each time the entry that
+// contains it is expanded. Truth values are 0 and 1. docs/model-format.md lists operators and
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@
 
 namespace lockstep {
 
-// Names visible to an expression, with their values. A name of this scope hides an equal name of
+// Names that an expression can use, with their values. A name of this scope hides the same name of
 // the enclosing scope.
 // REQUIRES: the outer scope outlives the inner one.
 class Scope {
  public:
   explicit Scope(const Scope* outer = nullptr) : outer_(outer) {}
   void set(const std::string& name, std::int64_t value);
-  std::optional<std::int64_t> find(std::string_view name) const;  // innermost first
-  std::vector<std::string> names() const;  // all visible ones, sorted, for hints
+  // searches the innermost scope first
+  std::optional<std::int64_t> find(std::string_view name) const;
+  std::vector<std::string> names() const;  // all names of this and outer scopes, sorted, for hints
 
  private:
   const Scope* outer_;
   std::vector<std::pair<std::string, std::int64_t>> values_;
 };
 
-// A parsed expression: a tree of terms in one flat vector. Immutable after parsing, so that one may
-// be evaluated in many scopes.
+// A parsed expression: a tree of terms in one flat vector. It is immutable after parsing and can be
+// evaluated in many scopes.
 class Expression {
  public:
   Expression() = default;
@@ -39,8 +40,8 @@ class Expression {
   // Throws ModelError for wrong syntax, an unknown function, or a text that is too long or nested
   // too deeply.
   static Expression parse(std::string_view text);
-  // Throws ModelError for an unknown name, a value beyond 63 bits, a division by zero, or a `/`
-  // that leaves a remainder.
+  // Throws ModelError for an unknown name, a value that does not fit in 63 bits, a division by
+  // zero, or a `/` that leaves a remainder.
   // REQUIRES: the expression is a constant or parsed, not default-constructed.
   std::int64_t evaluate(const Scope& scope) const;
 

@@ -1,7 +1,7 @@
-// Matches a model's layers and parameters with the names that a scenario gives, and computes the
-// bytes of quantized weights. Names match by their end at a dot ("q_proj" matches
-// "layers.0.attn.q_proj"), as peft's target_modules do; frozen parameters match by patterns with
-// `*`.
+// Compares a model's layers and parameters with the names that a scenario gives, and computes the
+// bytes of quantised weights. A name matches a layer whose path ends with it after a dot ("q_proj"
+// matches "layers.0.attn.q_proj"), like peft's target_modules; frozen parameters match by patterns
+// with `*`.
 #include "workload/fine_tuning.hpp"
 
 #include <fmt/format.h>
@@ -14,8 +14,9 @@ namespace lockstep {
 
 namespace {
 
-constexpr double block_of_scale = 64;          // elements per scale (bitsandbytes, blocksize)
-constexpr double block_of_nested_scale = 256;  // scales per fp32 scale, with nested quantization
+constexpr double block_of_scale = 64;  // elements per scale (bitsandbytes, blocksize)
+// scales per fp32 scale of scales, with nested quantization
+constexpr double block_of_nested_scale = 256;
 
 bool ends_with_name(const std::string& layer, const std::string& name) {
   return layer == name || layer.ends_with("." + name);
@@ -39,7 +40,7 @@ void Freezing::refuse(const char* field, const std::string& message,
 }
 
 // Whether one of the names matches the layer. Every match is recorded, so that check() does not
-// report its name.
+// report the name.
 bool Freezing::named(const std::vector<std::string>& names, const std::string& layer) {
   bool any = false;
   for (const std::string& name : names) {
@@ -87,7 +88,8 @@ bool Freezing::adapts(const std::string& layer, const std::string& block, std::i
   return true;
 }
 
-// bitsandbytes skips the head, here every layer outside the repeated blocks; adapters stay wide.
+// bitsandbytes does not quantise the head; here no layer outside of the repeated blocks is
+// quantised. Adapters are not quantised either.
 bool Freezing::quantizes(const std::string& layer, const std::string& block) {
   if (options_.frozen.quantization == Quantization::none) return false;
   if (block.empty() || is_adapter(layer)) return false;
@@ -116,8 +118,8 @@ void Freezing::check() const {
   check_names("frozen.parameters", options_.frozen.parameters, layers_);
 }
 
-// int8: a byte per element, 4 bytes per row. nf4: half a byte per element and 4 bytes per 64
-// elements; nested: one byte per scale and 4 bytes per 256 scales.
+// int8: one byte per element and 4 bytes per row. nf4: half a byte per element and 4 bytes per 64
+// elements; if nested, one byte per 64 elements and 4 bytes per 256 scales.
 double quantized_bytes(const FrozenOptions& frozen, std::int64_t rows, std::int64_t count) {
   const auto elements = static_cast<double>(count);
   if (frozen.quantization == Quantization::int8) return elements + 4.0 * static_cast<double>(rows);

@@ -1,7 +1,7 @@
 // Options of fine-tuning, and the decision for each parameter whether it is trained. Supported are
-// low-rank adapters beside frozen linear layers (Hu et al. 2021, "LoRA"), the same over quantized
-// weights (Dettmers et al. 2023, "QLoRA"), and training of all but named parameters.
-// The step builder asks a Freezing for each parameter that an operator declares.
+// low-rank adapters beside frozen linear layers (Hu et al. 2021, "LoRA"), adapters beside quantised
+// layers (Dettmers et al. 2023, "QLoRA"), and training of all but named parameters.
+// The step builder asks a Freezing about each parameter that an operator declares.
 #pragma once
 
 #include <array>
@@ -17,23 +17,23 @@
 
 namespace lockstep {
 
-// Storage format of frozen linear weights, as bitsandbytes keeps them.
+// Storage format of frozen linear weights, as in bitsandbytes.
 enum class Quantization : std::uint8_t {
   none,
-  int8,  // a byte per element, an fp32 scale per row (Linear8bitLt)
-  nf4,   // half a byte per element, an fp32 scale per 64 elements (Linear4bit)
+  int8,  // a byte per element, one fp32 scale per row (Linear8bitLt)
+  nf4,   // half a byte per element, one fp32 scale per 64 elements (Linear4bit)
 };
 template <>
 struct EnumNames<Quantization> {
   static constexpr std::array names{"none", "int8", "nf4"};
 };
 
-// `adapters:` of a scenario: which linear layers get an adapter, and of which rank.
+// `adapters:` of a scenario: the linear layers that get an adapter, and its rank.
 struct AdapterOptions {
   std::int64_t rank = 0;  // features between the two matrices of an adapter
   // Linear layers by the end of their names; "all" = every linear layer of a repeated block.
   std::vector<std::string> targets{"all"};
-  double dropout = 0;              // probability; applies to the adapters' inputs
+  double dropout = 0;              // probability of dropout on the adapters' inputs
   std::vector<std::string> whole;  // layers trained with all weights (peft's modules_to_save)
   Location where;
 };
@@ -54,12 +54,12 @@ void describe(Visitor& v, AdapterOptions& a) {
           {.max_items = 1000, .or_empty = true, .single = true});
 }
 
-// `frozen:` of a scenario: which parameters are not trained, and their storage.
+// `frozen:` of a scenario: the parameters that are not trained, and their storage format.
 struct FrozenOptions {
-  std::vector<std::string> parameters;  // or modules, by name; `*` is any text
+  std::vector<std::string> parameters;  // names of parameters or modules; `*` is any text
   bool half = false;                    // stored in half precision under autocast
   Quantization quantization = Quantization::none;
-  bool nested = false;  // the scales of nf4 are quantized, too
+  bool nested = false;  // whether the scales of nf4 are quantised
   Location where;
 };
 template <class Visitor>
@@ -82,8 +82,8 @@ void describe(Visitor& v, FrozenOptions& f) {
   });
 }
 
-// Both together. With adapters, all parameters are frozen but the adapters' and the layers in
-// `adapters.whole`.
+// Both options together. With adapters, only the adapters and the layers in `adapters.whole` are
+// trained.
 struct FineTuning {
   std::optional<AdapterOptions> adapters;
   FrozenOptions frozen;
@@ -116,25 +116,25 @@ void describe(Visitor& v, FineTuning& f) {
 }
 
 // Decides for each parameter and linear layer of a model whether it is trained, adapted or
-// quantized, and remembers which of the scenario's names were found. The builder calls it in the
-// order of the layers; check() must follow the last layer.
+// quantised, and records which of the scenario's names were found. The builder calls it in the
+// order of the layers; check() must be called after the last layer.
 class Freezing {
  public:
   explicit Freezing(FineTuning options) : options_(std::move(options)) {}
 
   bool is_used() const { return options_.is_used(); }
-  // Whether the parameter, of that layer, is trained. Both are full names.
+  // Whether this parameter of this layer is trained. Both names are full names.
   bool trains(const std::string& layer, const std::string& parameter);
-  // Whether a trained copy of the layer stands beside its frozen original (`adapters.whole`).
+  // Whether the layer has a trained copy in addition to its frozen original (`adapters.whole`).
   bool whole(const std::string& layer);
   // Whether a linear layer of `in` to `out` features gets an adapter. `block`: its repeated block,
   // "" outside of blocks. Throws ConfigError if the rank is larger than `in` or `out`.
   bool adapts(const std::string& layer, const std::string& block, std::int64_t in,
               std::int64_t out);
-  // Whether the layer's weight is stored quantized. Throws ConfigError if the layer is trained
-  // whole.
+  // Whether the layer's weight is stored quantised. Throws ConfigError if `adapters.whole` lists
+  // the layer.
   bool quantizes(const std::string& layer, const std::string& block);
-  // Throws ConfigError if a name of the scenario has not been met among the layers.
+  // Throws ConfigError if no layer had a name that the scenario gives.
   void check() const;
 
  private:
@@ -149,7 +149,7 @@ class Freezing {
   std::set<std::string> linear_, layers_;  // last components of the layers' names, for hints
 };
 
-// Bytes of a quantized matrix of `count` elements in `rows` rows, with its scales.
+// Bytes of a quantised matrix of `count` elements in `rows` rows, including its scales.
 double quantized_bytes(const FrozenOptions& frozen, std::int64_t rows, std::int64_t count);
 
 }  // namespace lockstep

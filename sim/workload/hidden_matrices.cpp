@@ -1,12 +1,12 @@
-// Selects weights by the kind of their layer and finds heads by a walk back from the loss: the
+// Selects weights by the kind of their layer, and finds heads by going back from the loss: the
 // first layer with parameters on each path from the loss is a head. The rule follows Muon's
-// reference code, which leaves embeddings and the head to AdamW.
+// reference code, in which AdamW updates embeddings and the head.
 #include "workload/hidden_matrices.hpp"
 
 namespace lockstep {
 namespace {
 
-// By layer: whether it is a head. `judged` marks layers whose output reaches the loss through
+// By layer: whether it is a head. `judged`: layers whose output reaches the loss only through
 // layers without parameters.
 std::vector<bool> heads(const TrainingStep& step) {
   std::vector<bool> judged(step.layers.size()), head(step.layers.size());
@@ -26,7 +26,7 @@ std::vector<bool> heads(const TrainingStep& step) {
 
 std::vector<HiddenMatrix> hidden_matrices(const TrainingStep& step) {
   const std::vector<bool> head = heads(step);
-  std::vector<bool> shared(step.layers.size());  // a head is tied to the layer's weight
+  std::vector<bool> shared(step.layers.size());  // by layer: whether a head is tied to its weight
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     if (head[i] && step.layers[i].tied_layer >= 0) {
       shared[static_cast<std::size_t>(step.layers[i].tied_layer)] = true;

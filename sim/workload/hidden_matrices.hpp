@@ -1,6 +1,5 @@
 // Selection of the weights that a matrix optimizer (Muon) updates: the two-dimensional weights of
-// hidden layers. All other parameters are updated by the optimizer that Muon is combined with
-// (AdamW).
+// hidden layers. AdamW, with which Muon is combined, updates all other parameters.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace lockstep {
 
-// One such weight.
+// A weight that Muon updates.
 struct HiddenMatrix {
   int tensor = 0;  // index among the trainable parameters, in definition order
   std::int64_t rows = 0, columns = 0;
@@ -18,9 +17,9 @@ struct HiddenMatrix {
   double elements() const { return static_cast<double>(rows) * static_cast<double>(columns); }
 };
 
-// Two-dimensional weights of layers of kind `linear` and `experts`. Excluded: embeddings, position
-// tables, biases, the head that computes the logits (also if it is tied to an embedding), and
-// filters of convolutions, which have four dimensions.
+// The two-dimensional weights of layers of kind `linear` and `experts`. Excluded are embeddings,
+// position tables, biases, the head that computes the logits (also if it is tied to an embedding),
+// and filters of convolutions, which have four dimensions.
 std::vector<HiddenMatrix> hidden_matrices(const TrainingStep& step);
 
 }  // namespace lockstep

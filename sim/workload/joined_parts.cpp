@@ -1,7 +1,7 @@
-// Concatenates the layer lists of a rank's parts: shifts every layer index and every storage id by
-// the number of earlier ones, and connects parts that are neighbors in the model. Totals are
-// counted from the joined layers, so a weight that two parts share counts twice, as each part owns
-// it.
+// Concatenates the layer lists of a rank's parts: shifts layer indices and storage ids past the
+// ones of earlier parts, and connects parts that are neighbours in the model. Totals are counted
+// from the joined layers. A weight that two parts share therefore counts twice, which is right
+// because each part has its own copy.
 #include "workload/joined_parts.hpp"
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 namespace lockstep {
 namespace {
 
-// Connects two neighboring parts of one rank. The second part's "receive" layer reads the first
-// part's "send" layer and shares its storage: a view, in both directions.
+// Connects two neighbouring parts of one rank. The second part's "receive" layer reads the first
+// part's "send" layer and shares its storage: it is a view, for the activation and for its
+// gradient.
 void hand_over(std::vector<Layer>& layers, int first_part, int second_part, bool keep_outputs) {
   Layer& send = layers[static_cast<std::size_t>(second_part - 1)];
   Layer& receive = layers[static_cast<std::size_t>(second_part)];

@@ -1,7 +1,7 @@
 // Implements the chunked loss: the head and the loss process one piece of the tokens after the
-// other, as torchtitan's ChunkedLossWrapper does. Kernels and exchanges appear once per piece;
-// tensors have the size of one piece, which is the point of chunking: the logits of all tokens
-// never exist at once.
+// other, as torchtitan's ChunkedLossWrapper does. Kernels and exchanges appear once per piece.
+// Tensors have the size of one piece, which is the purpose of chunking: the logits of all tokens
+// never exist at the same time.
 #include <algorithm>
 
 #include "workload/step.hpp"
@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 // The kernel for one piece. Tokens are the rows (m) of a product, but the summed dimension (k) of a
-// weight gradient; the weight is read whole by every piece.
+// weight gradient. Every piece reads the whole weight.
 Kernel of_piece(Kernel kernel, int pieces) {
   if (kernel.kind == KernelKind::gemm) {
     const double size = kernel.bytes_written / (static_cast<double>(kernel.m) * kernel.n);
@@ -27,7 +27,7 @@ Kernel of_piece(Kernel kernel, int pieces) {
   return kernel;
 }
 
-// Replaces the list by `pieces` repetitions of the list for one piece.
+// Replaces the list by `pieces` copies of the list for one piece.
 template <class Item, class OfPiece>
 void repeat(std::vector<Item>& items, int pieces, const OfPiece& of_one) {
   std::vector<Item> one;
@@ -51,7 +51,7 @@ void take_in_pieces(TrainingStep& step, int first, int pieces) {
     repeat(layer.backward, pieces, kernel);
     repeat(layer.forward_exchanges, pieces, exchange);
     repeat(layer.backward_exchanges, pieces, exchange);
-    for (const Parameter& parameter : layer.parameters) {  // the gradients of the pieces are summed
+    for (const Parameter& parameter : layer.parameters) {  // gradients of the pieces are summed
       if (!parameter.trainable) continue;
       const double bytes = static_cast<double>(parameter.count) * gradient_bytes(step.precision);
       layer.backward.push_back(gradient_sum(pieces - 1, bytes));

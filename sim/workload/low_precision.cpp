@@ -1,8 +1,8 @@
-// Converts products to fp8 and fp4 by the kernels of two libraries. torchao 0.10
-// (float8/float8_linear.py) keeps bf16 tensors for backward and quantizes weight and input a second
-// time there. Transformer Engine 2 (pytorch/module/linear.py) quantizes a tensor with one kernel in
-// both layouts that products read, and keeps the quantized input for backward.
-// Quantization costs traffic only: its kernels have bytes, but no FLOPs.
+// Converts products to fp8 and fp4, with the kernels of two libraries. torchao 0.10
+// (float8/float8_linear.py) saves bf16 tensors for backward and quantises weight and input a second
+// time there. Transformer Engine 2 (pytorch/module/linear.py) quantises a tensor with one kernel in
+// both layouts that products read, and saves the quantised input for backward.
+// Quantization costs only traffic: its kernels have bytes, but no FLOPs.
 #include "workload/low_precision.hpp"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 namespace lockstep {
 namespace {
 
-// The properties of a recipe that decide kernels and bytes.
+// The properties of a recipe on which kernels and bytes depend.
 struct RecipeRule {
   MathMode math = MathMode::fp8;
   double element_bytes = 1;
   bool engine = false;         // Transformer Engine's kernels
-  bool reads_maximum = false;  // a tensor is read for its maximum before it is quantized
-  bool both_ways = false;      // rows and columns are quantized separately
+  bool reads_maximum = false;  // a tensor is first read for its maximum, then quantised
+  bool both_ways = false;      // rows and columns are quantised separately
   double speed = 1;            // of products, relative to products with one scale per tensor
 };
 
@@ -28,7 +28,8 @@ struct RecipeRule {
 // (forward, 1.84 and 1.45 ms) nearest to their measurements (docs/fast-path.md).
 constexpr double speed_by_row = 0.6;
 
-// Bytes per element include the scales: mxfp8 has one byte per 32 values, nvfp4 one per 16.
+// Bytes per element include the scales of small blocks: mxfp8 has one byte per 32 values, nvfp4 one
+// per 16. The scales of larger blocks are neglected.
 RecipeRule rule_of(LowPrecisionRecipe recipe) {
   switch (recipe) {
     case LowPrecisionRecipe::none:
@@ -69,10 +70,11 @@ bool divides(const Kernel& product) {
 
 // Rewrites the kernels of one linear layer. A product reads three tensors over a step: the input
 // (forward, weight gradient), the weight (forward, input gradient) and the output's gradient (both
-// gradients). Each is quantized before its first product.
+// gradients). Each is quantised before its first product.
 class LayerInLowPrecision {
  public:
-  // `first`: no layer before reads the same input.
+  // `first`: no earlier layer reads the same input. `wide`: bytes of an element that is not
+  // quantised.
   LayerInLowPrecision(Layer& layer, const RecipeRule& rule, const LowPrecisionUse& use, bool first,
                       double wide)
       : layer_(layer), rule_(rule), use_(use), first_(first), wide_(wide) {}
@@ -104,8 +106,8 @@ class LayerInLowPrecision {
  private:
   enum class Operand : std::uint8_t { input, weight, output };
 
-  // Whether products of one input quantize it once. A compiler finds the common work, and
-  // Transformer Engine's layers join such products.
+  // Whether products of one input quantise it once. A compiler finds the common work, and
+  // Transformer Engine joins such products in one layer.
   bool shares() const { return rule_.engine || use_.compiled; }
 
   // Elements of an operand, summed over the forward products of the layer.
@@ -123,16 +125,17 @@ class LayerInLowPrecision {
     return sum;
   }
 
-  // Transformer Engine quantizes weights once per step, in the first micro-batch; the step here is
-  // the mean micro-batch. Weights that FSDP gathers as fp8 arrive quantized.
+  // Transformer Engine quantises weights once per step, in the first micro-batch; here each
+  // micro-batch gets its share of that work. Weights that FSDP gathers as fp8 arrive quantised.
   void quantise_weights(double count, Pass pass, std::vector<Kernel>& list) const {
     if (use_.options.gather) return;
     const double share = rule_.engine ? 1.0 / static_cast<double>(use_.micro_batches) : 1;
     quantise(count * share, pass, true, list);
   }
 
-  // torchao's backward quantizes weight, gradient and input in the other layout. Compiled code
-  // reuses the one scale of a tensor; scales of rows, and any scale in eager code, are found anew.
+  // torchao's backward quantises weight, gradient and input in the other layout. Compiled code
+  // reuses the scale of a whole tensor. Scales of rows, and all scales in eager code, are computed
+  // a second time.
   void backward_casts(double inputs, double weights, double gradients,
                       std::vector<Kernel>& list) const {
     quantise_weights(weights, Pass::data_gradient, list);
@@ -141,9 +144,9 @@ class LayerInLowPrecision {
     if (first_ || !shares()) quantise(inputs, Pass::weight_gradient, scales_again, list);
   }
 
-  // Adds the kernels that quantize `count` values of `wide_` bytes each. Fused: one pass for the
-  // maximum if the recipe needs one, one pass that writes the narrow values. Eager torchao: one
-  // kernel per operator.
+  // Adds the kernels that quantise `count` values of `wide_` bytes each. Fused code has one pass
+  // for the maximum, if the recipe needs one, and one pass that writes the narrow values. Eager
+  // torchao has one kernel per operator.
   void quantise(double count, Pass pass, bool finds_scale, std::vector<Kernel>& list) const {
     const auto add = [&](double read, double written, int launches) {
       Kernel kernel;
@@ -166,7 +169,7 @@ class LayerInLowPrecision {
     add(4, rule_.element_bytes, 1);  // cast
   }
 
-  // The product with narrow operands; its result stays wide.
+  // The product with narrow operands; its result has the wide type.
   Kernel converted(Kernel kernel) const {
     if (kernel.kind != KernelKind::gemm) return kernel;
     kernel.math = rule_.math;
@@ -181,7 +184,7 @@ class LayerInLowPrecision {
   const RecipeRule& rule_;
   const LowPrecisionUse& use_;
   bool first_;
-  double wide_;  // bytes of an element before it is quantized
+  double wide_;  // bytes of an element before it is quantised
 };
 
 // Linear layers and experts of repeated blocks with a trained matrix of their own.
@@ -199,10 +202,11 @@ MathMode math_mode(LowPrecisionRecipe recipe) {
 
 namespace {
 
-// Narrows tensor-parallel all-gathers whose readers are all converted products, and all-gathers of
-// the gradients of converted products: they carry quantized values (torchao,
-// float8/float8_tensor_parallel.py; Transformer Engine gathers after quantizing). `share`: narrow
-// bytes over wide bytes. Not for fp8-rowwise, whose scales do not survive a gather.
+// Reduces the bytes of tensor-parallel all-gathers in forward if all their readers are converted
+// products, and of the all-gathers in backward that carry gradients to converted products. Both
+// carry quantised values (torchao, float8/float8_tensor_parallel.py; Transformer Engine gathers
+// after quantization). `share`: narrow bytes over wide bytes. fp8-rowwise is excluded, because its
+// scales do not survive a gather.
 void narrow_exchanges(TrainingStep& step, const std::vector<bool>& converted, double share) {
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     Layer& layer = step.layers[i];
@@ -244,8 +248,8 @@ TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use) {
     const bool first = layer.inputs.empty() || read.insert(layer.inputs.front()).second;
     LayerInLowPrecision(layer, rule, use, first, wide).write();
     if (!rule.engine) continue;
-    // Transformer Engine's backward keeps the quantized input; layers that read one input share the
-    // copy.
+    // Transformer Engine saves the quantised input for backward; layers that read one input share
+    // the copy.
     for (SavedTensor& saved : layer.saved) {
       if (saved.name != "input" || saved.weight_copy) continue;
       SavedTensor narrow = saved;

@@ -1,6 +1,6 @@
 // Matrix products in fp8 and fp4: a transformation of a finished training step that adds the
-// kernels which quantize operands and changes the rate of the products. With Transformer Engine's
-// recipes, backward keeps quantized inputs.
+// kernels which quantise operands, and changes the rate of the products. With Transformer Engine's
+// recipes, the inputs that are saved for backward are the quantised ones.
 // Only linear layers and experts of repeated blocks are converted. Stored weights, gradients and
 // all other layers keep the type that the step's precision gives them.
 #pragma once
@@ -13,17 +13,19 @@
 
 namespace lockstep {
 
-// How a linear layer's operands get their scales, and by which library.
+// The library that quantises a linear layer's operands, and the values that share one scale.
 enum class LowPrecisionRecipe : std::uint8_t {
   none,
-  fp8_tensorwise,  // torchao: a scale for each tensor, from its maximum (float8 recipe `tensorwise`)
-  fp8_rowwise,     // torchao: a scale for each row or column that a product sums over (`rowwise`)
-  fp8_delayed,     // Transformer Engine: a scale for each tensor, from the steps before
-  fp8_current,     // Transformer Engine: a scale for each tensor, from its maximum
-  fp8_blockwise,  // scales of 1 x 128 values, of weights 128 x 128 (DeepSeek-AI 2024, "DeepSeek-V3",
-                  // section 3.3.2)
-  mxfp8,          // scales of 32 values (OCP Microscaling Formats, version 1.0)
-  nvfp4,          // 4-bit values with scales of 16 (NVIDIA 2025, arXiv 2509.25149)
+  fp8_tensorwise,  // torchao `tensorwise`: one scale for each tensor, from its maximum
+  fp8_rowwise,     // torchao `rowwise`: one scale for each row or column that a product sums over
+  fp8_delayed,     // Transformer Engine: one scale for each tensor, from earlier steps
+  fp8_current,     // Transformer Engine: one scale for each tensor, from its maximum
+  // Transformer Engine: one scale for each 1 x 128 values, in weights for each 128 x 128
+  // (DeepSeek-AI 2024, "DeepSeek-V3", section 3.3.2)
+  fp8_blockwise,
+  // Transformer Engine: one scale for each 32 values (OCP Microscaling Formats, version 1.0)
+  mxfp8,
+  nvfp4,  // Transformer Engine: 4-bit values, one scale for each 16 (NVIDIA 2025, arXiv 2509.25149)
 };
 template <>
 struct EnumNames<LowPrecisionRecipe> {
@@ -34,7 +36,7 @@ struct EnumNames<LowPrecisionRecipe> {
 // The scenario's choice of a recipe.
 struct LowPrecision {
   LowPrecisionRecipe recipe = LowPrecisionRecipe::none;
-  // FSDP all-gathers converted weights as fp8, already quantized (torchao:
+  // Whether FSDP all-gathers converted weights as fp8, already quantised (torchao:
   // enable_fsdp_float8_all_gather).
   bool gather = false;
 
@@ -48,15 +50,15 @@ MathMode math_mode(LowPrecisionRecipe recipe);
 // A recipe with the circumstances that change its kernels.
 struct LowPrecisionUse {
   LowPrecision options;
-  // torch.compile fuses torchao's quantization into one or two kernels; without it each operator is
-  // a kernel.
+  // Whether torch.compile fuses torchao's quantization into one or two kernels; otherwise each
+  // operator is a kernel.
   bool compiled = false;
-  std::int64_t micro_batches = 1;  // of a step
+  std::int64_t micro_batches = 1;  // number of micro-batches in a step
 };
 
 // The step with its trained linear layers and experts of repeated blocks in low precision. A
-// product is converted only if 16 divides both sizes of its weight. The result has whole_layers =
-// false: no profile measures such layers.
+// product is converted only if 16 divides both sizes of its weight. Clears
+// TrainingStep::whole_layers, so that times from measured profiles are not used for these layers.
 TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use);
 
 }  // namespace lockstep

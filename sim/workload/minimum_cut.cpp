@@ -1,7 +1,7 @@
 // Maximum flow by shortest augmenting paths (Dinic 1970). By the max-flow min-cut theorem, the
 // saturated arcs between the two sides of the residual network are the cheapest cut.
-// A vertex cut becomes an arc cut by node splitting: node i is an arc of its weight from end 2i to
-// end 2i + 1, and all arcs between nodes are unlimited.
+// A vertex cut becomes an arc cut by node splitting: node i is an arc from end 2i to end 2i + 1
+// with the node's weight as capacity; arcs between nodes have unlimited capacity.
 #include "workload/minimum_cut.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-// Arcs with capacities. Arc a and its reverse a ^ 1 stand next to each other; flow along one is
+// Arcs with capacities. Arc a and its reverse a ^ 1 are adjacent in the list; flow along one arc is
 // capacity of the other.
 class FlowNetwork {
  public:
@@ -27,7 +27,7 @@ class FlowNetwork {
     arcs_.push_back({from, 0});
   }
 
-  // Dinic's algorithm: as long as the sink can be reached, push flow along all shortest paths.
+  // Dinic's algorithm: as long as the sink can be reached, pushes flow along all shortest paths.
   void saturate(int source, int sink) {
     while (rank(source, true)[sink] >= 0) {
       next_.assign(arcs_of_.size(), 0);
@@ -37,8 +37,8 @@ class FlowNetwork {
     }
   }
 
-  // Ends from which the sink can be reached through residual capacity: the sink's side of the cut
-  // nearest to the sink.
+  // The ends from which the sink can be reached through residual capacity. They are the sink's side
+  // of the cut that is nearest to the sink.
   std::vector<bool> reaches(int sink) {
     rank(sink, false);
     std::vector<bool> result;
@@ -70,8 +70,8 @@ class FlowNetwork {
     return rank_;
   }
 
-  // Pushes at most `limit` from `end` toward the sink along arcs that lead one rank further; 0 if
-  // no path is left. next_ remembers the arcs that are exhausted in this phase.
+  // Pushes at most `limit` from `end` toward the sink, along arcs that lead one rank further;
+  // returns 0 if there is no path left. next_ records the arcs that are exhausted in this phase.
   double push(int end, int sink, double limit) {
     if (end == sink) return limit;
     for (std::size_t& i = next_[end]; i < arcs_of_[end].size(); ++i) {

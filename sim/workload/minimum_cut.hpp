@@ -1,7 +1,6 @@
 // Minimum vertex cut: the cheapest set of graph nodes that separates sources from sinks.
-// compiled_step.cpp uses it as PyTorch's min-cut partitioner does, to choose the values that
-// forward keeps for backward: a kept value costs its bytes, all others are recomputed from kept
-// ones.
+// compiled_step.cpp uses it, like PyTorch's min-cut partitioner, to choose the values that forward
+// saves for backward: a saved value costs its bytes, and all others are recomputed from saved ones.
 #pragma once
 
 #include <vector>
@@ -14,15 +13,15 @@ namespace lockstep {
 struct CutGraph {
   struct Node {
     double weight = 0;    // cost of cutting the node
-    bool source = false;  // it cannot be derived from its inputs
-    bool sink = false;    // must be cut or computable from cut nodes
+    bool source = false;  // whether it cannot be computed from its inputs
+    bool sink = false;    // whether it must be cut, or computable from cut nodes
     std::vector<int> inputs;
   };
   std::vector<Node> nodes;
 };
 
-// Whether each node is cut. Every sink is then cut itself or can be computed from cut nodes. If
-// several cuts are cheapest, the result is the one nearest to the sinks.
+// By node: whether it is cut. Every sink is then cut itself or can be computed from cut nodes. If
+// there are several cheapest cuts, the result is the one nearest to the sinks.
 std::vector<bool> minimum_cut(const CutGraph& graph);
 
 }  // namespace lockstep

@@ -1,8 +1,7 @@
 // Finds model files and turns one into a training step: parameters and inputs are evaluated, the
-// layers are expanded through a StepBuilder, and the finished step is transformed for fp8,
-// overlapped exchanges and compilation.
-// Each check of an option stands beside its use, so that the error names the field that the user
-// wrote.
+// layers are expanded through a StepBuilder, and the finished step is transformed for low
+// precision, overlapped exchanges and compilation.
+// Each option is checked where it is used, so that the error names the field that the user wrote.
 #include "workload/model.hpp"
 
 #include <fmt/format.h>
@@ -37,8 +36,8 @@ std::int64_t positive(const ModelFile& model, const std::string& field, std::int
   return value;
 }
 
-// The model's parameters with the overrides of the options. A default may use the parameters before
-// it, so an override changes all defaults that follow from it.
+// The model's parameters with the overrides of the options. A default may use earlier parameters,
+// so an override changes all defaults that depend on it.
 Scope parameter_scope(const ModelFile& model, const StepOptions& options) {
   std::vector<std::string> known;
   for (const auto& parameter : model.parameters) known.push_back(parameter.first);
@@ -63,7 +62,8 @@ Scope parameter_scope(const ModelFile& model, const StepOptions& options) {
 }
 
 // Refuses a sequence that the ranks of the context axis cannot share evenly. With zigzag balance
-// each rank holds two pieces, an early one and a late one, so twice as many pieces must fit.
+// each rank holds two pieces, an early one and a late one, so the sequence must divide into twice
+// as many pieces.
 void require_parts(const ParallelOptions& parallel, std::int64_t tokens) {
   const ContextOptions& context = parallel.context;
   if (context.size == 1) return;
@@ -107,7 +107,8 @@ Value model_input(const ModelFile& model, const StepOptions& options, const Scop
   return builder.image_input(shape);
 }
 
-// Expert parallelism without an expert would silently leave all ranks with the same work.
+// Refuses expert parallelism without an expert, which would silently leave all ranks with the same
+// work.
 void require_experts(const ModelFile& model, const StepOptions& options, const TrainingStep& step) {
   if (options.parallel.expert.size == 1) return;
   for (const Layer& layer : step.layers) {
@@ -117,7 +118,8 @@ void require_experts(const ModelFile& model, const StepOptions& options, const T
                         fmt::format("model '{}' has no experts", model.name), "1");
 }
 
-// Adapters and quantization know linear layers only; experts would silently stay trained.
+// Refuses fine-tuning of models with experts: adapters and quantization apply only to linear
+// layers, so experts would silently remain trained.
 void require_linear(const FineTuning& fine_tuning, const TrainingStep& step) {
   for (const Layer& layer : step.layers) {
     if (!fine_tuning.is_used() || layer.kind != "experts") continue;
@@ -139,7 +141,7 @@ std::vector<std::string> known_models() {
 }
 
 std::string find_model_file(const std::string& name, const std::string& beside) {
-  // A path: first relative to the file that names it, then as it stands.
+  // A path is tried first relative to the file that names it, and then unchanged.
   if (name.ends_with(".yaml") || name.find('/') != std::string::npos) {
     const std::string near = existing(fs::path(beside).parent_path() / name);
     return near.empty() ? name : near;
@@ -180,8 +182,8 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
           fmt::format("model '{}' does not say how its layers are cut", model.name),
           "1, or a model with `tensor_parallel:` (docs/model-format.md)");
     }
-    // The walk over the layers writes kernels and tensors; names that fine-tuning options give must
-    // have been met by its end.
+    // Expanding the layers writes kernels and tensors, and records the names that fine-tuning
+    // options give; all of these names must have been found afterwards.
     StepBuilder builder(options);
     const Value input = model_input(model, options, scope, builder);
     expand_model(model, scope, input, builder);
@@ -190,15 +192,15 @@ TrainingStep build_step(const ModelFile& model, const StepOptions& options) {
     require_experts(model, options, step);
     require_linear(options.fine_tuning, step);
     step.model = model.name;
-    // A profile measures whole layers of one device with all tokens; the kernel model prices any
-    // other layer.
+    // A profile measures only whole layers on one device with all tokens; the kernel model gives
+    // the time of any other layer.
     const ParallelOptions& parallel = options.parallel;
     step.whole_layers = parallel.tensor.size == 1 && parallel.context.size == 1 &&
                         parallel.expert.size == 1 && options.tokens_before == 0 &&
                         !options.fine_tuning.is_used();
     step.captured = options.cuda_graphs;
     const bool compiles = options.compile != Compile::none;
-    // Low precision goes first because it adds the casts that a compiler fuses.
+    // Low precision must come first, because it adds the casts that a compiler fuses.
     step = with_low_precision(std::move(step),
                               {options.low_precision, compiles, options.micro_batches});
     if (parallel.tensor.size > 1 && parallel.tensor.overlap == TensorOverlap::pieces) {

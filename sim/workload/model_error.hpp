@@ -1,6 +1,6 @@
-// Exception for a step of a model file that does not fit its input or whose expression is wrong.
-// The code that throws it does not know the place in the file: expand.cpp, model_reader.cpp and
-// model.cpp catch it and throw a located ConfigError.
+// Exception for an entry of a model file (ModelStep) that does not fit its input, or whose
+// expression is wrong. The code that throws it does not know the place in the file: expand.cpp,
+// model_reader.cpp and model.cpp catch it and throw a located ConfigError.
 #pragma once
 
 #include <stdexcept>

@@ -24,35 +24,35 @@ struct NameTemplate {
   std::string render(const Scope& scope) const;
 };
 
-// One argument of an operator or block. The type of the operator's ArgumentSpec says which member
-// holds the value.
+// One argument of an operator or block. The type in the operator's ArgumentSpec determines which
+// member holds the value.
 struct StepArgument {
   Expression expression;
   bool given = false;
   std::int64_t millionths = 0;  // of a probability
   std::string word;
-  Diagnostic at;  // its place in the file; an error fills in the message
+  Diagnostic at;  // place in the file; an error adds the message
 };
 
-// One entry of a `layers:` list: an operator, a use of a block, or a structure that holds further
-// lists.
+// One entry of a `layers:` list: an operator, a use of a block, or a structure that contains
+// further lists.
 struct ModelStep {
   enum class Type { op, block, group, sequential, repeat, residual, dense, join };
   Type type = Type::op;
   std::string key;                      // operator, block or structure as written
-  const OpSpec* op = nullptr;           // of an operator or join
-  int block = -1;                       // of a block: its index
+  const OpSpec* op = nullptr;           // the operator of an `op` or a `join`
+  int block = -1;                       // index of a block
   std::vector<StepArgument> arguments;  // by position in the operator's or block's arguments
-  // Nested lists. group, sequential, repeat, dense: one; residual: body and shortcut; join: the
-  // branches.
+  // Nested lists. group, sequential, repeat and dense have one; residual has body and shortcut;
+  // join has the branches.
   std::vector<std::vector<ModelStep>> bodies;
   Expression count;   // repeat, dense
   std::string index;  // repeat, dense: the counter's name
-  bool unit = true;   // repeat: iterations are blocks (FSDP units, checkpointed together)
-  std::optional<bool> in_place;  // residual: `inplace:`; absent = in place for images
+  bool unit = true;   // repeat: whether iterations are blocks (FSDP units, checkpointed together)
+  std::optional<bool> in_place;  // residual: `inplace:`; absent = in place for images only
   NameTemplate name;
-  std::vector<std::string> from;   // `from:`; empty = the output of the step before
-  std::optional<Expression> when;  // `if:`; the step is left out where it is 0
+  std::vector<std::string> from;   // `from:`; empty = the output of the previous step
+  std::optional<Expression> when;  // `if:`; if it is 0, the step is left out
   Diagnostic at;
 };
 
@@ -75,8 +75,8 @@ struct ModelFile {
   std::optional<Expression> classes;
   std::vector<ModelBlock> blocks;
   std::vector<ModelStep> layers;
-  // How layers may be cut over tensor ranks: patterns of layer names (`*` = any text) with the cut.
-  // The first pattern that fits a name decides.
+  // The cut of layers over tensor ranks: patterns of layer names (`*` = any text), each with its
+  // cut. The first pattern that fits a name applies.
   std::vector<std::pair<std::string, TensorCut>> tensor_parallel;
   std::optional<std::int64_t> published_parameters;
   std::optional<double> published_multiply_accumulates;
@@ -87,8 +87,8 @@ struct ModelFile {
 // may have such a name.
 const std::vector<std::string>& reserved_names();
 
-// Parses a model file from memory; `file_name` locates errors and relative base models. Throws
-// ConfigError with every mistake that can be seen without expanding.
+// Parses a model file from memory. `file_name` is used to locate errors and to find base models
+// relative to it. Throws ConfigError with every mistake that can be found without expanding.
 ModelFile read_model_text(const std::string& text, const std::string& file_name);
 
 }  // namespace lockstep

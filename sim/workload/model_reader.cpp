@@ -1,5 +1,5 @@
 // Reads the top level of a model file into a ModelFile: parameters, input, blocks, published
-// figures, the plan of tensor cuts. step_reader.cpp reads the lists of layers.
+// values, the plan of tensor cuts. step_reader.cpp reads the lists of layers.
 // Everything that can be checked without knowing sizes is checked here, and all mistakes of a file
 // are reported at once: unknown operators, keys and arguments, expression syntax, blocks that use
 // themselves.
@@ -26,7 +26,7 @@ constexpr int max_block_depth = 32;
 constexpr std::size_t max_names = 256;  // parameters of a model, blocks, arguments of a block
 
 // Reads one file's mapping into `model`. A derived file (one with `base:`) overwrites parts of the
-// model that its base has filled in.
+// model that was read from its base.
 class ModelReader : FieldReader {
  public:
   using FieldReader::FieldReader;
@@ -42,8 +42,8 @@ class ModelReader : FieldReader {
   void check_recursion(const ModelFile& model);
 };
 
-// `input:`. A derived model may change the size of its base's input and even its kind: a given kind
-// (image or tokens) resets the other one.
+// `input:`. A derived model may change the size of its base's input, and even its kind: if it gives
+// an image or tokens, the other kind is removed.
 void ModelReader::read_input(const Node& node, ModelFile& model) {
   if (node.kind() != Node::Kind::map) {
     fail(node, "needs image: [channels, height, width] or tokens: length");
@@ -71,7 +71,7 @@ void ModelReader::read_input(const Node& node, ModelFile& model) {
   if (const auto classes = node.find("classes")) model.classes = expression(*classes);
 }
 
-// `published:`. Counts may be written with suffixes (25.6M); a source is compulsory.
+// `published:`. Counts may be written with suffixes (25.6M); `source` is required.
 void ModelReader::read_published(const Node& node, ModelFile& model) {
   if (node.kind() != Node::Kind::map) {
     fail(node, "needs parameters, multiply_accumulates, source");
@@ -104,7 +104,7 @@ void ModelReader::read_published(const Node& node, ModelFile& model) {
   }
 }
 
-// `tensor_parallel:`. The three words stand in the order of TensorCut, after `none`.
+// `tensor_parallel:`. The order of the three words is that of TensorCut, without `none`.
 void ModelReader::read_tensor_plan(const Node& node, ModelFile& model) {
   if (node.kind() != Node::Kind::map || node.entries().size() > max_names) {
     fail(node, fmt::format("needs a map of at most {} patterns of layers to column, row or "
@@ -127,8 +127,8 @@ void ModelReader::read_tensor_plan(const Node& node, ModelFile& model) {
   }
 }
 
-// `parameters:`, in file order because defaults may use earlier names. A derived model may only
-// change parameters of its base: a new one would be without effect.
+// `parameters:`, read in file order, because defaults may use earlier names. A derived model may
+// only change parameters of its base, because the base's layers would not use a new one.
 void ModelReader::read_parameters(const Node& node, ModelFile& model, bool derived) {
   if (node.kind() != Node::Kind::map) {
     fail(node, "needs a map of names to integer expressions");
@@ -182,7 +182,7 @@ void ModelReader::read_blocks(const Node& node, ModelFile& model) {
     fail(node, fmt::format("needs a map of at most {} names to {{arguments, layers}}", max_names));
     return;
   }
-  // First the signatures, so that blocks may use each other in any order.
+  // Reads the signatures first, so that blocks may use each other in any order.
   for (const auto& [key, value] : node.entries()) {
     ModelBlock block;
     block.name = key;
@@ -200,9 +200,9 @@ void ModelReader::read_blocks(const Node& node, ModelFile& model) {
   }
 }
 
-// Refuses blocks that use each other in a cycle, or more than max_block_depth deep: expansion would
-// never end. A depth-first search; an "open" block is on the current path, so that meeting it
-// closes a cycle. Stops at the first mistake.
+// Refuses blocks that use each other in a cycle or more than max_block_depth deep, because their
+// expansion would never end. This is a depth-first search: an "open" block is on the current path,
+// so reaching it closes a cycle. Stops at the first mistake.
 void ModelReader::check_recursion(const ModelFile& model) {
   enum class Mark { fresh, open, closed };
   std::vector<Mark> marks(model.blocks.size(), Mark::fresh);
@@ -271,8 +271,8 @@ void ModelReader::read(const Node& root, ModelFile& model, bool derived) {
   check_recursion(model);
 }
 
-// Reads a model and, before it, the base that it names. Published figures belong to one setting and
-// are not inherited. `depth` counts bases and ends a cycle of files.
+// Reads a model, after the base that it names. Published values belong to one setting and are not
+// inherited. `depth` counts bases, so that a cycle of files ends.
 ModelFile read_node(const Node& root, const std::string& file_name, int depth) {
   ModelFile model;
   const std::optional<Node> base =

@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Arguments are few, so a linear search by name is fast enough and keeps rules readable.
+// An operator has few arguments, so a linear search by name is fast enough.
 std::size_t position(const std::vector<ArgumentSpec>& specs, std::string_view argument) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (argument == specs[i].name) return i;

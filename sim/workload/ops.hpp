@@ -1,7 +1,7 @@
-// The table of operators that a model file may use: name, arguments, and the rule that writes an
-// operator's layers (shapes, parameters, kernels, saved tensors). expand.cpp evaluates the
-// arguments and calls the rule once per use. docs/model-format.md lists all operators; a test
-// compares the two.
+// The table of operators that a model file may use: name, arguments, and the rule (a function) that
+// writes an operator's layers with their shapes, parameters, kernels and saved tensors. expand.cpp
+// evaluates the arguments and calls the rule once per use. docs/model-format.md lists all
+// operators; a test compares the list with the table.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@
 
 namespace lockstep {
 
-// The dimension along which the tensor ranks share a layer's weight (Shoeybi et al. 2019). A column
-// product is followed by elementwise work on its part and a row product, whose outputs are summed.
+// The dimension along which the tensor ranks divide a layer's weight (Shoeybi et al. 2019). A
+// column product is followed by elementwise work on each rank's part of the features, and then by a
+// row product, whose outputs are summed over the ranks.
 enum class TensorCut : std::uint8_t {
   none,        // every rank has the whole weight
   column,      // of a product: its outputs
@@ -64,13 +65,14 @@ struct OpCall {
   const std::string& word(std::string_view argument) const;
   const Value& input() const { return inputs.front(); }
   LayerWriter layer() const;  // begins a layer with the arguments as its attributes
-  // A call for another leaf module at the same place, called "NAME.suffix", without arguments: for
-  // operators that consist of several layers.
+  // A call for another leaf module at the same place in the network, called "NAME.suffix", without
+  // arguments. Operators that consist of several layers use it.
   OpCall child(const std::string& suffix, const std::string& child_kind,
                std::vector<Value> child_inputs) const;
 };
 
-// Fallback of an argument that a rule can tell from every value: nobody gave the argument.
+// Fallback of an argument that no user can write, so that a rule knows that the argument was not
+// given.
 inline constexpr std::int64_t not_given = INT64_MIN;
 
 // One row of the operator table.
@@ -112,58 +114,57 @@ std::vector<OpSpec> rotary_ops();       // rotary, append_to_heads
 std::vector<OpSpec> window_ops();       // windows of an image, attention inside them
 std::vector<OpSpec> expert_ops();       // mixture of experts
 
-// Dimensions of one attention: `query` heads of queries share `key` heads of keys and values,
-// `size` features a head, `tokens` tokens in each of `samples` samples.
+// Dimensions of one attention. `query` heads of queries share `key` heads of keys and values; a
+// head has `size` features; each of `samples` samples has `tokens` tokens.
 struct Heads {
   std::int64_t query = 0, key = 0, size = 0, tokens = 0, samples = 0;
   std::int64_t value = 0;   // features of a head of the values, if they differ from `size`; else 0
   std::int64_t before = 0;  // earlier tokens of the sequence, whose keys and values are in memory
   std::int64_t value_size() const { return value != 0 ? value : size; }
-  std::int64_t keys() const { return before + tokens; }  // keys of one query, masked ones included
-  // The share of the pairs of queries and keys that a causal mask leaves: all earlier tokens and
-  // half of the square of the own ones.
+  std::int64_t keys() const { return before + tokens; }  // keys for one query, masked ones included
+  // The share of the pairs of queries and keys that a causal mask leaves: all earlier tokens, and
+  // half of the pairs within `tokens`.
   double causal_share() const { return (before + 0.5 * tokens) / keys(); }
 };
-// The steps between the two products of attention whose scores are written to memory ("eager"
-// attention).
+// Options of attention whose scores are written to memory ("eager" attention).
 struct ScoreRule {
   bool causal = false;
   bool dropout = false;
   bool fused_softmax = false;  // Megatron-LM's kernel, see docs/model-format.md
   bool upcast = false;         // the softmax works on fp32 copies of the scores
-  // One fused product gives queries, keys and values, and rotary positions copy the first two: the
-  // values are a view that keeps the whole product in memory.
+  // One fused product computes queries, keys and values, and rotary positions copy the queries and
+  // keys. The values are a view that keeps the whole product in memory.
   bool one_product = false;
   int additions = 0;          // number of biases and masks that are added to the scores
-  bool learned_bias = false;  // the last addition has a gradient, a sum over the samples
+  bool learned_bias = false;  // the last addition has a gradient, which is summed over the samples
 };
-// Writes attention with materialized scores into `layer`. `out` is the size in bytes of the output,
-// which the caller declares.
+// Writes attention whose scores are in memory into `layer`. `out` is the size in bytes of the
+// output, which the caller declares.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out);
 // Writes the backward of query, key and value that are selected by index from one tensor of `bytes`
-// bytes: each gives a gradient of the whole tensor, zero but for its third, and the three are added
-// (torch's select_backward).
+// bytes. Each selection gives a gradient of the whole tensor, which is zero except for its third,
+// and the three gradients are added (torch's select_backward).
 void emit_picked_gradients(LayerWriter& layer, double bytes);
 
-// Attention over the ranks of the context axis (ops_context.cpp), in rounds: a rank's queries meet
-// the keys of one rank in each. Throws ConfigError at `parallel.context`.
+// Attention over the ranks of the context axis in rounds: in each round a rank's queries meet the
+// keys of one rank (ops_context.cpp). Throws ConfigError at `parallel.context`.
 Value emit_rounds(const OpCall& call, const Heads& heads, bool causal);
-// Attention over the ranks of the context axis by all-to-alls: `attention` of all tokens and a part
-// of the heads. Throws ConfigError at `parallel.context`.
+// Attention over the ranks of the context axis by all-to-alls: `attention` computes all tokens and
+// a part of the heads. Throws ConfigError at `parallel.context`.
 Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&));
 
 // Imbalance of experts over ranks (expert_load.cpp).
 struct RankLoad {
-  // Tokens of the fullest rank over the mean of all ranks; share (0 .. 1) of the router's choices
-  // that find their expert full.
+  // `fullest`: tokens of the fullest rank over the mean of all ranks. `dropped`: share (0 .. 1) of
+  // the router's choices that find their expert full.
   double fullest = 1, dropped = 0;
 };
-// Throws ConfigError at `parallel.expert.load` if the scenario lists shares whose number is not
-// `experts` or which are all zero.
+// Throws ConfigError at `parallel.expert.load` if the scenario lists shares that are all zero or
+// whose number is not `experts`.
 RankLoad rank_load(const ParallelOptions& parallel, std::int64_t experts);
 
-// Throws ModelError unless the inputs of `experts` are tokens and a router output of one logit per
-// token and expert.
+// Throws ModelError unless the inputs of `experts` are tokens, and a router output with one logit
+// per token and expert.
 void require_routing(const OpCall& call);
 // Writes the experts of a rank as grouped products, between exchanges of tokens
 // (ops_grouped_experts.cpp).
@@ -175,8 +176,8 @@ Value emit_multiply(const OpCall& call);
 Value emit_concat(const OpCall& call);
 
 std::string shape_text(const Value& value);  // "512 x 7 x 7"
-// Throw ModelError unless the first input is an image with channels first, or a value whose last
-// dimension holds the features.
+// The first function throws ModelError unless the first input is an image with channels first, the
+// second unless the last dimension of the first input holds the features.
 void require_image(const OpCall& call);
 void require_features(const OpCall& call);
 

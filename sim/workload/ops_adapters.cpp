@@ -11,8 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// A layer of one streaming kernel, e.g. a cast or a scale. `passes`: backward passes the gradient
-// on; otherwise it runs one kernel.
+// A layer of one streaming kernel, for example a cast or a scale. `passes`: whether backward passes
+// the gradient on; otherwise backward runs one kernel.
 Value streamed(const OpCall& call, int element_bytes, bool passes) {
   StepBuilder& step = call.step;
   LayerWriter layer = call.layer();
@@ -29,7 +29,8 @@ Value streamed(const OpCall& call, int element_bytes, bool passes) {
   return layer.done(y);
 }
 
-// The call of another operator with its evaluated arguments, in the order of its table row.
+// The call of another operator with its evaluated arguments, in the order of the operator's table
+// row.
 OpCall with_arguments(OpCall call, std::vector<std::int64_t> integers) {
   call.specs = &find_op(call.kind)->arguments;
   call.words.assign(integers.size(), "");

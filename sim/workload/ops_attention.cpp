@@ -11,8 +11,9 @@ namespace lockstep {
 
 namespace {
 
-// Dimensions of the heads from the arguments and the inputs, which are one packed query-key-value
-// tensor or three tensors. Throws ModelError if the features do not divide into the heads.
+// Dimensions of the heads from the arguments and the inputs, which are either one packed
+// query-key-value tensor or three tensors. Throws ModelError if the heads do not divide the
+// features.
 Heads head_shape(const OpCall& call) {
   for (const Value& value : call.inputs) {
     if (value.is_sequence() && !value.tokens && value.shape[0] == call.input().shape[0]) continue;
@@ -66,9 +67,9 @@ double key_bytes(const StepBuilder& step, const Heads& heads, std::int64_t token
   return 1.0 * heads.samples * tokens * features * step.matmul_bytes();
 }
 
-// A later token slice of a pipeline: forward appends its keys and values to the cache of the
-// earlier tokens; backward adds its contribution to the gradients of the earlier keys and values
-// (TeraPipe's terapipe.py: cache_grad).
+// Adds the traffic of a later token slice of a pipeline: forward appends its keys and values to the
+// cache of the earlier tokens, and backward adds its contribution to the gradients of the earlier
+// keys and values (TeraPipe's terapipe.py: cache_grad).
 void join_earlier_tokens(LayerWriter& layer, const Heads& heads) {
   if (heads.before == 0) return;
   const double own = key_bytes(layer.step(), heads, heads.tokens);
@@ -80,9 +81,9 @@ void join_earlier_tokens(LayerWriter& layer, const Heads& heads) {
   sum.launches = sum.operators = 2;
 }
 
-// FlashAttention: two products forward, five backward, because backward recomputes the scores; a
-// causal mask halves them. No scores are written to memory: one log-sum-exp per row is kept. Dao et
-// al., "FlashAttention", NeurIPS 2022, and "FlashAttention-2", section 3.
+// FlashAttention: two products in forward and five in backward, because backward recomputes the
+// scores; a causal mask halves the products. Scores are not written to memory, but one log-sum-exp
+// per row is saved. Dao et al., "FlashAttention", NeurIPS 2022, and "FlashAttention-2", section 3.
 Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
             const std::vector<Value>& inputs, bool causal) {
   StepBuilder& step = call.step;
@@ -90,8 +91,8 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
       layer.output({heads.tokens, heads.query * heads.value_size()}, step.matmul_bytes());
   const double share = causal ? heads.causal_share() : 1;
   const double product = 2 * scores(heads) * heads.size * share;
-  // FLOPs of attention weights times values. Backward has three products of one kind and two of the
-  // other, priced as 5/2 of the sum of both.
+  // FLOPs of the product of attention weights and values. Backward has three products of one kind
+  // and two of the other; their FLOPs are taken as 5/2 of the sum of both.
   const double of_values = heads.value == 0 ? product
                                             : product * static_cast<double>(heads.value) /
                                                   static_cast<double>(heads.size);
@@ -125,7 +126,7 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
   return y;
 }
 
-// T5's relative position bias: a table with one number per bucket of distances and head, which all
+// T5's relative position bias: a table with one number per head and bucket of distances, which all
 // layers of a stack share (Raffel et al. 2020, section 2.1). The layer that owns the table computes
 // the biases of all pairs of tokens.
 void relative_bias(const OpCall& call, LayerWriter& layer, const Heads& heads) {
@@ -143,7 +144,7 @@ void relative_bias(const OpCall& call, LayerWriter& layer, const Heads& heads) {
   }
 }
 
-// Attention by separate operators, with materialized scores; collects the options for
+// Attention by separate operators that write the scores to memory; sets the options for
 // emit_scores().
 Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool causal) {
   ScoreRule rule;
@@ -167,7 +168,7 @@ Value plain(const OpCall& call, LayerWriter& layer, const Heads& heads, bool cau
 
 // nn.MultiheadAttention computes with tokens as the first dimension, before samples. Its projection
 // therefore copies its input, adds the bias by a kernel of its own, and copies its result into
-// three contiguous parts. The list of kernels is a trace of PyTorch 2.15 in torchvision's ViT.
+// three contiguous parts. The list of kernels is from a trace of torchvision's ViT in PyTorch 2.15.
 // `packed`: bytes of the projection's result.
 void turn_tokens_first(LayerWriter& layer, double packed) {
   const double own = packed / 3;
@@ -182,8 +183,8 @@ void turn_tokens_first(LayerWriter& layer, double packed) {
   layer.backward(KernelKind::copy, own, own);
 }
 
-// Attention of one rank that has whole sequences: views into heads, the fused or the plain kernels,
-// and the copies around them.
+// Attention of one rank that has whole sequences: views that form the heads, the fused or the plain
+// kernels, and the copies before and after them.
 Value attention_of_whole_sequences(const OpCall& call) {
   const Heads heads = head_shape(call);
   StepBuilder& step = call.step;
@@ -196,15 +197,16 @@ Value attention_of_whole_sequences(const OpCall& call) {
   std::vector<Value> inputs;
   for (const Value& value : call.inputs) inputs.push_back(layer.matmul_input(value));
   const bool packed = inputs.size() == 1;
-  // Split into heads: a view and a transpose each, and the split itself when packed.
+  // Splitting into heads takes a view and a transpose for each of query, key and value, and one
+  // more operator if they are packed.
   layer.views(packed ? 7 : 6, 6);
   join_earlier_tokens(layer, heads);
   const bool causal = call.integer("causal") != 0;
   Value y =
       is_fused ? fused(call, layer, heads, inputs, causal) : plain(call, layer, heads, causal);
   // The memory-efficient kernel, which PyTorch uses for fp32, writes samples as the first
-  // dimension. nn.MultiheadAttention needs tokens first: the output is copied, and both tensors are
-  // kept.
+  // dimension. nn.MultiheadAttention needs tokens first, so the output is copied, and both tensors
+  // remain in memory.
   if (call.integer("tokens_first") != 0 && is_fused && y.element_bytes == 4) {
     const double bytes = step.bytes(y);
     layer.forward(KernelKind::copy, bytes, bytes);
@@ -220,7 +222,7 @@ Value attention_of_whole_sequences(const OpCall& call) {
   return layer.done(y);
 }
 
-// The operator `attention`; chooses the form of context parallelism.
+// The operator `attention`. Chooses the implementation by the scenario's context parallelism.
 Value attention(const OpCall& call) {
   const ParallelOptions& parallel = call.step.options().parallel;
   if (parallel.context.size == 1) return attention_of_whole_sequences(call);
@@ -249,10 +251,10 @@ void emit_picked_gradients(LayerWriter& layer, double bytes) {
 }
 
 // Scores, scale, mask, softmax, dropout and the weighted sum as separate operators. With
-// fused_softmax, as in Megatron-LM, one kernel scales, masks and normalizes half-precision scores,
-// and the products read the heads where the projection wrote them. With t queries, n keys and heads
-// of d features, the products (m, n, k) per head and sample are (t, n, d) for the scores and (t, d,
-// n) for the output.
+// fused_softmax, as in Megatron-LM, one kernel scales, masks and normalises half-precision scores,
+// and the products read the heads from the place to which the projection wrote them. With t
+// queries, n keys and heads of d features, the products (m, n, k) per head and sample are (t, n, d)
+// for the scores and (t, d, n) for the output.
 void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, double out) {
   StepBuilder& step = layer.step();
   const std::int64_t t = heads.tokens, all = heads.keys();
@@ -314,8 +316,8 @@ void emit_scores(LayerWriter& layer, const Heads& heads, const ScoreRule& rule, 
   if (!megatron) {
     layer.save_new("query", queries);
     layer.save_new("key", queries);
-    // The value is a view of the fused product that wrote query, key and value, so it keeps the
-    // whole product in memory (Megatron-core).
+    // The value is a view of the fused product that wrote query, key and value, so the whole
+    // product remains in memory (Megatron-core).
     layer.save_new("value", rule.one_product ? 2 * queries + out : out);
   }
   // Megatron-core (transformer/dot_product_attention.py) writes the product of queries and keys

@@ -1,14 +1,14 @@
 // Rules of attention over sequences that the ranks of the context axis share (facts H83 to H88).
-// `ring` and `gather`: the queries of a rank meet the keys and values of one rank after the other,
-// in rounds whose results are merged (Liu et al. 2023; PyTorch 2.15,
+// With `ring` and `gather`, the queries of a rank meet the keys and values of one rank after the
+// other, in rounds whose results are merged (Liu et al. 2023; PyTorch 2.15,
 // torch/distributed/tensor/experimental/_context_parallel; TransformerEngine's p2p). Each round is
-// a layer, so that an exchange overlaps with its kernels:
+// a layer, so that an exchange can overlap with its kernels:
 //
 //   forward    round 0 | next keys ->   round 1 | next keys ->   ...   last round
-//   backward   last round first; gradients of keys travel with the keys, then home
+//   backward   last round first; gradients of keys travel with the keys, then to the keys' rank
 //
-// `all-to-all`: an exchange turns a part of the tokens with all heads into all tokens with a part
-// of the heads, and back (DeepSpeed-Ulysses).
+// With `all-to-all`, an exchange turns a part of the tokens with all heads into all tokens with a
+// part of the heads, and another one back (DeepSpeed-Ulysses).
 #include <fmt/format.h>
 
 #include <utility>
@@ -33,12 +33,13 @@ AxisExchange context_exchange(ExchangeKind kind, double bytes, Beside beside) {
 // Queries and keys of one round, in tokens of one sample and head.
 struct Round {
   std::int64_t queries = 0, keys = 0;
-  double share = 1;  // of the pairs of query and key that a causal mask leaves
+  double share = 1;  // share of the pairs of query and key that a causal mask leaves
 };
 
-// The work of round `number`. Round 0 has the rank's own keys: a causal mask leaves half of the
+// The work of round `number`. Round 0 has the rank's own keys, and a causal mask leaves half of the
 // pairs. In later rounds with zigzag balance, half of the queries (or of the keys) take part on
-// every rank. Without balance, the last rank has the most work, full rounds, and it sets the pace.
+// every rank. Without balance, the last rank has the most work, full rounds, and determines the
+// pace.
 Round round_of(const ContextOptions& context, const Heads& heads, bool causal,
                std::int64_t number) {
   Round round{heads.tokens, heads.tokens, 1};
@@ -51,7 +52,7 @@ Round round_of(const ContextOptions& context, const Heads& heads, bool causal,
   return round;
 }
 
-// Writes the layers of one attention: the return of gradients, then one layer per round.
+// Writes the layers of one attention: the return of gradients, and then one layer per round.
 class RoundWriter {
  public:
   RoundWriter(const OpCall& call, const Heads& heads, bool causal)
@@ -76,14 +77,14 @@ class RoundWriter {
  private:
   bool is_ring() const { return context_.exchange == ContextExchange::ring; }
   double keys_bytes() const { return keys_ * step_.matmul_bytes(); }
-  // Bytes of the gradients of a rank's keys and values as they travel.
+  // Bytes of the gradients of a rank's keys and values, in the type in which they travel.
   double gradient_bytes() const {
     return keys_ * (context_.wide_gradients ? 4 : step_.matmul_bytes());
   }
   double gathered_bytes() const { return keys_bytes() * static_cast<double>(context_.size); }
 
-  // A layer without forward work. Its backward, the last of the attention, sends the gradients of
-  // keys and values home to their rank; no compute overlaps with it.
+  // Writes a layer without forward work. Its backward, which is the last of the attention, sends
+  // the gradients of keys and values to the rank that owns them; no compute overlaps with it.
   void send_gradients_home() {
     Value& keys = inputs_[inputs_.size() > 1 ? 1 : 0];
     LayerWriter layer(step_, call_.name + ".gradients", "exchange", call_.block, {keys});
@@ -93,9 +94,9 @@ class RoundWriter {
     keys = layer.done(layer.view_of(keys, keys.shape));
   }
 
-  // The exchanges of round `number`. ring: every round but the last sends its keys on. gather:
-  // round 0 gathers all keys. In backward, every round but its first also sends on the gradients so
-  // far.
+  // Adds the exchanges of round `number`. ring: every round but the last sends its keys on. gather:
+  // round 0 gathers all keys. In backward, every round but backward's first also sends on the
+  // gradients that have been summed so far.
   void exchange(LayerWriter& layer, std::int64_t number) const {
     const std::int64_t last = context_.size - 1;
     const AxisExchange next =
@@ -104,7 +105,7 @@ class RoundWriter {
         context_exchange(ExchangeKind::all_gather, gathered_bytes(), Beside::own_layer);
     if (is_ring() && number < last) layer.forward_exchange(next);
     if (!is_ring() && number == 0) layer.forward_exchange(all);
-    // Backward visits the layers in reverse: its round 0 is the last layer.
+    // Backward visits the layers in reverse, so backward's round 0 is the last layer.
     const std::int64_t back = last - number;
     if (back > 0) {
       layer.backward_exchange(
@@ -114,7 +115,8 @@ class RoundWriter {
     if (!is_ring() && back == 0) layer.backward_exchange(all);
   }
 
-  // One flash-attention kernel: two products forward, five backward, as in ops_attention.cpp.
+  // One flash-attention kernel: two products in forward and five in backward, as in
+  // ops_attention.cpp.
   Kernel& attend(LayerWriter& layer, const Round& round, bool forward) const {
     const double pairs = static_cast<double>(round.queries) * static_cast<double>(round.keys) *
                          static_cast<double>(heads_.query * heads_.samples) * round.share;
@@ -135,14 +137,14 @@ class RoundWriter {
     return kernel;
   }
 
-  // Bytes of the fp32 log-sum-exps: one per query and head.
+  // Bytes of the fp32 log-sum-exps, one for each query and head.
   double lse_bytes() const {
     return 4.0 * static_cast<double>(heads_.samples * heads_.query * heads_.tokens);
   }
 
   // Casts the result of a round to fp32 and merges it into the result of the earlier rounds: eight
-  // elementwise kernels that compute weights from the log-sum-exps and the weighted sum. The last
-  // round casts the result back.
+  // elementwise kernels, which compute weights from the log-sum-exps, and the weighted sum. The
+  // last round casts the result back.
   void merge(LayerWriter& layer, const Round& round, std::int64_t number) const {
     const double count =
         queries_ * static_cast<double>(round.queries) / static_cast<double>(heads_.tokens);
@@ -157,7 +159,7 @@ class RoundWriter {
     }
   }
 
-  // Backward of a round. Layer `number` runs backward's round size - 1 - number.
+  // Backward of a layer. Layer `number` runs backward's round size - 1 - number.
   void backward(LayerWriter& layer, std::int64_t number) const {
     if (!layer.backward_needed()) return;
     const Round round = round_of(context_, heads_, causal_, context_.size - 1 - number);
@@ -169,8 +171,9 @@ class RoundWriter {
     layer.backward(KernelKind::elementwise, 4 * q, size * q).operators = 0;
   }
 
-  // Writes the layer of one round, which reads query, key, value and the merged result so far. The
-  // first round casts and splits the inputs; the last one keeps the output and the log-sum-exps.
+  // Writes the layer of one round, which reads query, key, value and the merged result of the
+  // earlier rounds. The first round casts and splits the inputs; the last one saves the output and
+  // the log-sum-exps.
   Value round(std::int64_t number, const Value& merged) {
     const bool last = number + 1 == context_.size;
     std::vector<Value> read = inputs_;
@@ -193,8 +196,8 @@ class RoundWriter {
     merge(layer, here, number);
     backward(layer, number);
     const double buffers = is_ring() ? 2 * keys_bytes() : gathered_bytes();
-    // Workspace: receive buffers; in forward the round's result and its fp32 copy; in backward the
-    // fp32 gradients.
+    // Workspace: receive buffers; in forward also the round's result and its fp32 copy, in backward
+    // the fp32 gradients.
     const double result = queries_ * (4 + step_.matmul_bytes());
     layer.workspace(buffers + result, buffers + 4 * keys_ + 4 * queries_);
     for (const Value& value : inputs_) layer.save(value, "query, key, value");
@@ -214,12 +217,12 @@ class RoundWriter {
   const Heads heads_;
   const bool causal_;
   std::vector<Value> inputs_;
-  // Elements of the rank's queries; of its keys and values together.
+  // Elements of the rank's queries, and of its keys and values together.
   double queries_ = 0, keys_ = 0;
 };
 
-// An all-to-all from a rank's tokens with all heads to all tokens with the rank's heads, or back.
-// `shape` is the shape of the result.
+// An all-to-all from a rank's tokens with all heads to all tokens with the rank's heads, or the
+// reverse one. `shape` is the shape of the result.
 Value turned(const OpCall& call, const std::string& name, const Value& value,
              std::vector<std::int64_t> shape) {
   LayerWriter layer(call.step, name, "exchange", call.block, {value});
@@ -247,7 +250,8 @@ Value emit_rounds(const OpCall& call, const Heads& heads, bool causal) {
   return RoundWriter(call, heads, causal).write();
 }
 
-// DeepSpeed-Ulysses: all-to-alls around an attention of all tokens and 1/ranks of the heads.
+// DeepSpeed-Ulysses: all-to-alls before and after an attention of all tokens and 1/ranks of the
+// heads.
 Value emit_turned(const OpCall& call, Value (*attention)(const OpCall&)) {
   const ParallelOptions& parallel = call.step.options().parallel;
   const std::int64_t ranks = parallel.context.size;

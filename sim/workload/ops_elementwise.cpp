@@ -1,5 +1,5 @@
 // Rules of activations, dropout, soft caps, stochastic depth, and the joins of branches (add,
-// multiply, concat). All are streaming kernels; the tensors that their backward reads follow
+// multiply, concat). All are streaming kernels. The tensors that their backward reads follow
 // libtorch's derivatives.yaml.
 #include <fmt/format.h>
 
@@ -14,12 +14,12 @@ namespace lockstep {
 
 namespace {
 
-// The tensor that the backward of an activation reads besides the gradient, and FLOPs per element
-// (derivatives.yaml of libtorch).
+// The tensor that the backward of an activation reads besides the gradient, and the FLOPs per
+// element (derivatives.yaml of libtorch).
 struct ActivationRule {
   const char* name;
-  bool saves_output;           // otherwise its input
-  bool in_place_saves_output;  // the in-place variant's derivative is written in its result
+  bool saves_output;           // otherwise it saves its input
+  bool in_place_saves_output;  // the derivative of the in-place variant is a function of its result
   double flops;
 };
 constexpr std::array activations{
@@ -29,8 +29,8 @@ constexpr std::array activations{
     ActivationRule{"silu", false, false, 5},       ActivationRule{"hardswish", false, false, 4},
     ActivationRule{"hardsigmoid", false, false, 3}};
 
-// An activation with the same shape. In place, the output overwrites the input, which backward may
-// still need.
+// An activation, whose output has the shape of its input. In place, the output overwrites the
+// input, although backward may still need the input.
 Value activation(const OpCall& call, bool in_place) {
   const ActivationRule& rule =
       *std::find_if(activations.begin(), activations.end(),
@@ -82,8 +82,8 @@ Value dropout(const OpCall& call) {
   return layer.done(y);
 }
 
-// cap * tanh(x / cap), as Gemma 2 bounds its logits: three kernels each way. Backward reads the
-// tanh.
+// cap * tanh(x / cap), by which Gemma 2 bounds its logits: three kernels in forward and three in
+// backward. Backward reads the tanh.
 Value soft_cap(const OpCall& call) {
   const Value& x = call.input();
   LayerWriter layer = call.layer();
@@ -103,8 +103,8 @@ Value soft_cap(const OpCall& call) {
   return layer.done(y);
 }
 
-// Stochastic depth in torchvision's "row" mode: one random number per sample keeps or drops the
-// branch, scaled to keep the mean.
+// Stochastic depth in torchvision's "row" mode: a random number per sample decides whether the
+// branch is dropped; branches that remain are scaled so that the mean is unchanged.
 Value stochastic_depth(const OpCall& call) {
   const Value& x = call.input();
   if (call.integer("p") == 0) return x;
@@ -140,8 +140,8 @@ void require_same_shape(const OpCall& call) {
   }
 }
 
-// Adds the casts of the result's gradient for inputs of another type (fp32 result, half-precision
-// input).
+// Adds casts of the result's gradient for inputs that have another type (fp32 result,
+// half-precision input).
 void cast_gradients(LayerWriter& layer, const OpCall& call, int element_bytes) {
   for (const Value& value : call.inputs) {
     if (!value.requires_grad || value.element_bytes == element_bytes) continue;
@@ -161,8 +161,8 @@ Value emit_activation(const OpCall& call) {
   return activation(call, false);
 }
 
-// Sums inputs pairwise from the left. Backward passes the gradient on without a kernel; the host
-// runs one AddBackward node per addition.
+// Adds the inputs pairwise from the left. Backward passes the gradient on without a kernel; the
+// host runs one AddBackward node per addition.
 Value emit_add(const OpCall& call, bool in_place) {
   require_same_shape(call);
   StepBuilder& step = call.step;
@@ -171,7 +171,7 @@ Value emit_add(const OpCall& call, bool in_place) {
   const Value& first = call.input();
   const int element_bytes = widest(call);
   const auto count = static_cast<double>(step.elements(first));
-  // An in-place sum needs a first input of the result's type.
+  // A sum can be in place only if the first input has the result's type.
   const bool reuse = in_place && first.element_bytes == element_bytes;
   Value y = reuse ? layer.view_of(first, first.shape) : layer.output(first.shape, element_bytes);
   y.lay_out_as(first);
@@ -188,7 +188,7 @@ Value emit_add(const OpCall& call, bool in_place) {
 }
 
 // Elementwise product. Each factor's gradient is the output's gradient times the other factor, so
-// each factor is saved for the other's sake.
+// each factor is saved for the gradient of the other one.
 Value emit_multiply(const OpCall& call) {
   const Value& a = call.inputs[0];
   const Value& b = call.inputs[1];
@@ -210,7 +210,7 @@ Value emit_multiply(const OpCall& call) {
   for (const auto& [wanted, other] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
     if (!wanted->requires_grad) continue;
     layer.backward(KernelKind::elementwise, out + step.bytes(*other), out, count);
-    if (wanted->shape != larger.shape) {  // the broadcast factor's gradient is summed
+    if (wanted->shape != larger.shape) {  // the broadcast factor's gradient must be summed
       layer.backward(KernelKind::elementwise, out, step.bytes(*wanted), count);
     }
   }
@@ -220,7 +220,7 @@ Value emit_multiply(const OpCall& call) {
   return layer.done(y);
 }
 
-// Concatenates along channels or features by one copy. Backward gives each input a slice (a view)
+// Concatenates along channels or features by one copy. In backward each input gets a slice (a view)
 // of the output's gradient.
 Value emit_concat(const OpCall& call) {
   const Value& first = call.input();

@@ -1,7 +1,7 @@
 // Rule of a mixture of experts as Hugging Face's MixtralSparseMoeBlock runs it (Jiang et al. 2024,
 // "Mixtral of Experts"): a loop over the experts, each of which gathers its tokens, computes a
-// SwiGLU, and adds its weighted result to the output. The load is assumed to be even. Grouped
-// experts, and experts over several ranks, are in ops_grouped_experts.cpp.
+// SwiGLU, and adds its weighted result to the output. All experts are assumed to have the same
+// load. Grouped experts, and experts over several ranks, are in ops_grouped_experts.cpp.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -11,13 +11,13 @@ namespace lockstep {
 
 namespace {
 
-// Sizes of one mixture on one rank; tokens of the whole local batch.
+// Sizes of one mixture on one rank. Tokens are counted over the whole local batch.
 struct Routing {
   std::int64_t experts = 0, top = 0, tokens = 0, each = 0;  // `each`: tokens of one expert
   std::int64_t hidden = 0, inner = 0;
 };
 
-// The router: softmax of the logits in fp32, the top experts of each token, their normalized
+// The router: softmax of the logits in fp32, the top experts of each token, their normalised
 // weights, and the masks that say which expert gets which token.
 void route(LayerWriter& layer, const Routing& r, const Value& logits) {
   const double all = static_cast<double>(r.tokens) * r.experts;
@@ -70,10 +70,10 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
   if (!layer.backward_needed()) return;
   layer.backward(KernelKind::embedding, rows + 8.0 * r.each, rows);
   streams(Pass::backward, rows, rows);      // gradient of the output of w2
-  streams(Pass::backward, 2 * rows, rows);  // of the router weight: product and sum
+  streams(Pass::backward, 2 * rows, rows);  // gradient of the router's weight: product and sum
   layer.gemm(Pass::data_gradient, r.each, r.inner, r.hidden);
   layer.gemm(Pass::weight_gradient, r.hidden, r.inner, r.each);
-  streams(Pass::backward, 2 * wide, wide);  // both factors of the gate
+  streams(Pass::backward, 2 * wide, wide);  // gradients of both factors of the gate
   streams(Pass::backward, 2 * wide, wide);
   layer.gemm(Pass::data_gradient, r.each, r.hidden, r.inner);
   layer.gemm(Pass::weight_gradient, r.inner, r.hidden, r.each);
@@ -81,14 +81,14 @@ void expert(LayerWriter& layer, const Routing& r, std::int64_t number) {
   layer.gemm(Pass::data_gradient, r.each, r.hidden, r.inner);
   layer.gemm(Pass::weight_gradient, r.inner, r.hidden, r.each);
   streams(Pass::backward, 2 * rows, rows);
-  // The gradient of the gathered tokens is a tensor of all tokens, filled with zeros first, which
-  // is then added to the sum over the other experts.
+  // The gradient of the gathered tokens is a tensor of all tokens that is first filled with zeros.
+  // It is then added to the sum over the other experts.
   layer.backward(KernelKind::copy, 0, whole);
   layer.backward(KernelKind::embedding, 2 * rows + 32.0 * r.each, rows).launches = 5;
   streams(Pass::backward, 2 * whole, whole);
 }
 
-// The operator `experts`. Expert parallelism implies grouped products.
+// The operator `experts`. With expert parallelism, products are always grouped.
 Value experts(const OpCall& call) {
   const bool grouped = call.given("grouped") && call.integer("grouped") != 0;
   if (grouped || call.step.options().parallel.expert.size > 1) return emit_grouped_experts(call);

@@ -1,12 +1,12 @@
 // Rule of a mixture of experts with grouped products: one product computes all experts of a rank,
-// as in torchtitan (models/common/moe) and Megatron-LM (transformer/moe). Over the ranks of the
-// expert axis, tokens travel to their experts and back (facts H93 to H103):
+// as in torchtitan (models/common/moe) and Megatron-LM (transformer/moe). Tokens travel over the
+// ranks of the expert axis to their experts and back (facts H93 to H103):
 //
 //   all-to-all:  route -> dispatch (all-to-all)  -> experts -> combine (all-to-all)      -> sum
 //   gather:      route -> dispatch (all-gather)  -> experts -> combine (reduce-scatter)
 //
-// If tensor ranks share each expert, an all-gather before `experts` and a reduce-scatter behind it
-// are added.
+// If tensor ranks divide each expert, there are also an all-gather before `experts` and a
+// reduce-scatter after it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -28,8 +28,8 @@ AxisExchange exchange_over(Axis axis, ExchangeKind kind, double bytes) {
   return exchange;
 }
 
-// Writes the layers of one mixture of experts on one rank. Token counts are per sample, as shapes
-// are; count() and bytes() cover the local batch.
+// Writes the layers of one mixture of experts on one rank. Token counts are per sample, like
+// shapes; count() and bytes() return numbers for the local batch.
 class ExpertWriter {
  public:
   explicit ExpertWriter(const OpCall& call)
@@ -73,8 +73,8 @@ class ExpertWriter {
   }
 
   // Token rows that arrive at the rank's experts. With a capacity, every expert receives a fixed
-  // number of rows from each rank, filled or padded (fact H96). Without one, the fullest rank
-  // counts: its load times the mean.
+  // number of rows from each rank, filled or padded (fact H96). Without a capacity, the number is
+  // the fullest rank's: its relative load times the mean.
   std::int64_t arriving_tokens() const {
     if (expert_.size == 1) return chosen_;
     const RankLoad load = rank_load(step_.options().parallel, experts_);
@@ -130,7 +130,7 @@ class ExpertWriter {
     writer.late_backward(KernelKind::softmax, 8 * all, narrow * all);
   }
 
-  // Copies tokens into the order of their experts; a token appears once for each expert that was
+  // Copies tokens into the order of their experts. A token appears once for each expert that was
   // chosen for it.
   Value permuted() const {
     LayerWriter writer = layer("route", "route", call_.inputs);
@@ -145,7 +145,7 @@ class ExpertWriter {
     return writer.done(writer.output({chosen_, hidden_}, step_.matmul_bytes()));
   }
 
-  // Routing alone, for `gather`: tokens keep their order, because every rank gets all tokens.
+  // Only the routing, for `gather`: tokens are not reordered, because every rank gets all tokens.
   Value routed_in_place() const {
     LayerWriter writer = layer("route", "route", call_.inputs);
     const Value x = writer.matmul_input(call_.input());
@@ -154,8 +154,8 @@ class ExpertWriter {
     return writer.done(writer.view_of(x, x.shape));
   }
 
-  // Sends tokens to the ranks of their experts. Without a capacity the ranks exchange token counts
-  // first, and the host waits for the counts because it needs the message sizes.
+  // Sends tokens to the ranks of their experts. Without a capacity the ranks first exchange token
+  // counts, and the host waits for the counts because the message sizes depend on them.
   Value dispatched(const Value& rows) const {
     LayerWriter writer = layer("dispatch", "exchange", {rows});
     if (expert_.capacity <= 0) {
@@ -184,8 +184,8 @@ class ExpertWriter {
     return writer.done(writer.output({chosen_, hidden_}, step_.matmul_bytes()));
   }
 
-  // All-gathers all tokens, then their router weights (fp32) with the map of experts (1 byte), over
-  // the expert ranks (Megatron-LM's allgather dispatcher).
+  // All-gathers first all tokens, and then their router weights (fp32) together with the map of
+  // experts (1 byte), over the expert ranks (Megatron-LM's allgather dispatcher).
   Value gathered(const Value& tokens) const {
     LayerWriter writer = layer("dispatch", "exchange", {tokens});
     const std::int64_t all = checked_multiply(tokens_, expert_.size);
@@ -198,7 +198,8 @@ class ExpertWriter {
     return writer.done(writer.output({all, hidden_}, step_.matmul_bytes()));
   }
 
-  // Sums the ranks' weighted outputs of each token and returns each rank its tokens.
+  // Sums the ranks' weighted outputs of each token, and returns the sums of its own tokens to each
+  // rank.
   Value scattered(const Value& sums) const {
     LayerWriter writer = layer("combine", "exchange", {sums});
     const double all = bytes(checked_multiply(tokens_, expert_.size), hidden_);
@@ -208,9 +209,9 @@ class ExpertWriter {
     return writer.done(y);
   }
 
-  // Ranks that share an expert hold a part of its inner features each, so every rank needs the
-  // tokens of the others: an all-gather before the experts, a reduce-scatter of the summands behind
-  // them.
+  // Each of the ranks that divide an expert holds a part of its inner features, so every rank needs
+  // the tokens of the others: an all-gather before the experts (`before`), and a reduce-scatter of
+  // the summands after them.
   Value over_tensor(const Value& rows, bool before) const {
     LayerWriter writer = layer(before ? "gather" : "scatter", "exchange", {rows});
     const std::int64_t here = rows.shape[0];
@@ -225,7 +226,8 @@ class ExpertWriter {
         writer.output({before ? all : here / shared_by_, hidden_}, step_.matmul_bytes()));
   }
 
-  // One grouped product over all local experts, with equal rows per expert, rounded up.
+  // One grouped product over all local experts, which are assumed to have equal numbers of rows,
+  // rounded up.
   void product(LayerWriter& writer, Pass pass, std::int64_t rows, std::int64_t out,
                std::int64_t in) const {
     const std::int64_t groups = experts_ / expert_.size;
@@ -238,8 +240,8 @@ class ExpertWriter {
     }
   }
 
-  // Gradients of w2, of the gate's product, of w3 and of w1 with SiLU, and the sum of the two input
-  // gradients. The permutations around the experts are undone.
+  // Writes the gradients of w2, of the gate's product, of w3, and of w1 with SiLU, and the sum of
+  // the two input gradients. Also undoes the permutations before and after the experts.
   void backward_of_experts(LayerWriter& writer, std::int64_t rows) const {
     const double wide = bytes(rows, inner_);
     const double moved = bytes(rows, hidden_);
@@ -261,7 +263,7 @@ class ExpertWriter {
     moves();
   }
 
-  // SwiGLU of all local experts. `gathers`: `x` has the tokens of all ranks; the tokens of local
+  // SwiGLU of all local experts. `gathers`: `x` has the tokens of all ranks, so the tokens of local
   // experts are selected first, and weighted results are written back to their rows.
   Value computed(const Value& x, bool gathers) const {
     LayerWriter writer = layer("experts", "experts", {x});
@@ -296,7 +298,7 @@ class ExpertWriter {
     return writer.done(writer.output({gathers ? x.shape[0] : rows, hidden_}, step_.matmul_bytes()));
   }
 
-  // The outputs of each token's experts times the router's weights, summed in fp32.
+  // The sum, in fp32, of the outputs of each token's experts times the router's weights.
   Value summed(const Value& rows) const {
     LayerWriter writer = layer("sum", "combine", {rows});
     const double narrow = bytes(chosen_, hidden_);
@@ -310,7 +312,7 @@ class ExpertWriter {
       writer.backward(KernelKind::elementwise, bytes(tokens_, hidden_), sums);
       writer.backward(KernelKind::elementwise, sums, wide, count(chosen_, hidden_));
       writer.backward(KernelKind::elementwise, sums + wide, 4 * count(chosen_, 1),
-                      2 * count(chosen_, hidden_));  // of the router weights
+                      2 * count(chosen_, hidden_));  // gradient of the router's weights
       writer.backward(KernelKind::elementwise, wide, narrow);
     }
     writer.save_new("expert outputs", wide);
@@ -323,7 +325,7 @@ class ExpertWriter {
   const ExpertOptions& expert_;
   const std::int64_t tensor_;
   const std::int64_t experts_, top_, inner_, hidden_, tokens_;
-  std::int64_t shared_by_ = 1;  // tensor ranks that share each expert
+  std::int64_t shared_by_ = 1;  // number of tensor ranks that divide each expert
   std::int64_t chosen_ = 0;     // token rows: tokens x experts chosen for each
   std::int64_t arriving_ = 0;   // token rows that arrive at the experts of the rank
 };

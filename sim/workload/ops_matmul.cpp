@@ -1,6 +1,6 @@
 // Rules of convolution, linear and squeeze-excite: the layers that run on the matrix units. A
-// product with weights has three kernels per step: forward, the gradient of the input, the gradient
-// of the weight. A convolution is priced as an implicit GEMM (docs/model-format.md).
+// product with weights has three kernels per step: forward, the gradient of the input, and the
+// gradient of the weight. A convolution is described as an implicit GEMM (docs/model-format.md).
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -32,8 +32,8 @@ void bias_gradient(LayerWriter& layer, double gradient_bytes, double gradient_el
 }
 
 // Tensor-core convolutions (half precision and TF32) need channels last. For NCHW tensors cuDNN
-// converts the two inputs and the output of each of a convolution's three kernels
-// (nchwToNhwcKernel, nhwcToNchwKernel). `bytes`: size of the three tensors.
+// converts two inputs and one output for each of a convolution's three kernels (nchwToNhwcKernel,
+// nhwcToNchwKernel). `bytes`: size of the three tensors together.
 void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   Kernel& kernel = pass == Pass::forward ? layer.forward(KernelKind::copy, bytes, bytes)
                                          : layer.backward(KernelKind::copy, bytes, bytes, 0, pass);
@@ -42,7 +42,7 @@ void layout_change(LayerWriter& layer, Pass pass, double bytes) {
   kernel.changes_layout = true;
 }
 
-// The operator `conv`: a size for one direction wins over the size for both.
+// The operator `conv`. A size for one direction takes precedence over the size for both.
 Value conv(const OpCall& call) {
   const auto either = [&](const char* specific, const char* general) {
     return call.given(specific) ? call.integer(specific) : call.integer(general);
@@ -80,21 +80,21 @@ Value product(const OpCall& call) {
   const bool trains = layer.trains_last();
   const bool bias = call.integer("bias") != 0;
   // The bias of a row product is added after the ranks' outputs are summed. With sequence
-  // parallelism a rank then has only its tokens, so the bias gradient is a summand.
+  // parallelism a rank then has only its tokens, so the bias gradient on a rank is a summand.
   const TensorOptions& tensor = step.options().parallel.tensor;
   if (call.cut == TensorCut::row) layer.sums_gradients_over_tensor(tensor.sequence);
   if (bias) layer.parameter("bias", {out}, true);
 
   std::vector<std::int64_t> shape = input.shape;
   shape.back() = out;
-  // The result of bitsandbytes' quantized product has the type of the input.
+  // The result of bitsandbytes' quantised product has the type of the input.
   Value y = layer.output(shape, quantized ? input.element_bytes : step.matmul_bytes());
   y.lay_out_as(input);
   // The three products (m, n, k): forward (rows, out, in), input gradient (rows, in, out), weight
   // gradient (out, in, rows).
   const std::int64_t rows = step.rows(x);
   layer.gemm(Pass::forward, rows, out, in);
-  // An fp32 result of a half-precision product is one more cast each way.
+  // An fp32 result of a half-precision product needs one more cast in forward and one in backward.
   if (y.element_bytes != step.matmul_bytes()) {
     const double narrow = step.bytes(y) / 2;
     layer.forward(KernelKind::elementwise, narrow, 2 * narrow);
@@ -106,7 +106,7 @@ Value product(const OpCall& call) {
     bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
   Value kept = x;
   if (input.kept_storage >= 0) kept.storage = input.kept_storage;
-  // MatMul8bitLt saves its input although no gradient needs it (bitsandbytes 0.50,
+  // MatMul8bitLt saves its input, although no gradient needs it (bitsandbytes 0.50,
   // autograd/_functions.py).
   const Quantization quantization = step.options().fine_tuning.frozen.quantization;
   if (quantized && quantization == Quantization::int8) layer.save(input, "input");
@@ -114,7 +114,8 @@ Value product(const OpCall& call) {
   return layer.done(y);
 }
 
-// The operator `linear`: a product, with an adapter beside it if the scenario asks for one.
+// The operator `linear`: a product, and an adapter beside it if the scenario has one for this
+// layer.
 Value linear(const OpCall& call) {
   const Value y = product(call);
   const std::int64_t in = call.input().shape.back();
@@ -128,7 +129,7 @@ Value squeeze_excite(const OpCall& call) {
   require_image(call);
   const Value& x = call.input();
   const std::int64_t channels = x.channels();
-  // Each layer is its own module, as in torchvision's SqueezeExcitation.
+  // Each part is a module of its own, as in torchvision's SqueezeExcitation.
   const OpSpec* pool = find_op("adaptive_avg_pool");
   OpCall squeeze = call.child("avgpool", "adaptive_avg_pool", {x});
   squeeze.specs = &pool->arguments;
@@ -170,8 +171,8 @@ ConvGeometry geometry_of(const ConvShape& shape, const Value& input, std::int64_
 // output channels, T kernel taps and G groups, the implicit GEMMs (m, n, k), G times each, are:
 //   forward (P, K/G, TC/G)    input gradient (H, C/G, TK/G)    weight gradient (K/G, TC/G, P)
 //
-// Each reads two of the three tensors (input, output, weight) or their gradients, writes the third,
-// and has equal FLOPs.
+// Each reads two of the three tensors (input, output, weight) or their gradients and writes the
+// third; all have the same number of FLOPs.
 Value emit_conv(const OpCall& call, const ConvShape& shape) {
   require_image(call);
   const Value& input = call.input();
@@ -224,7 +225,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     kernel.conv = geometry;
   };
 
-  // An image of one pixel has the same memory layout either way, so it needs no conversion.
+  // Images of one pixel have the same memory layout with channels first and last.
   const bool convert = !input.channels_last && step.math() != MathMode::fp32 && shape.groups == 1 &&
                        (pixels_in > step.options().samples || pixels_out > step.options().samples);
   const double moved = x_bytes + y_bytes + w_bytes;
@@ -234,7 +235,7 @@ Value emit_conv(const OpCall& call, const ConvShape& shape) {
     layout_change(layer, Pass::forward, moved);
     layer.workspace(moved, moved);
   }
-  if (shape.bias) {  // cuDNN's convolution is followed by an in-place add
+  if (shape.bias) {  // cuDNN adds no bias; an in-place addition follows
     layer.forward(KernelKind::elementwise, y_bytes, y_bytes, y_bytes / step.matmul_bytes());
   }
   if (input.requires_grad) {

@@ -1,6 +1,6 @@
 // Rules of normalization layers and of layer scale. Traffic follows fact 131 with two exceptions. A
-// row of a layer norm stays in registers and is read once. The backward pass of batch norm reads
-// its input and the gradient twice: for the sums of a channel, then for the gradient of the input
+// row of a layer norm remains in registers and is read once. Backward of batch norm reads its input
+// and the gradient twice: for the sums of a channel, and for the gradient of the input
 // (batch_norm_backward_kernel in aten/src/ATen/native/cuda/Normalization.cuh; cuDNN's bn_bw_1C11).
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr double stat_bytes = 4;  // statistics are fp32 in every precision
 
-// Batch norm over all samples and pixels of a channel. `wide`: a half-precision step that keeps
-// batch norms in fp32, as FSDP's mixed precision does, between two casts.
+// Batch norm over all samples and pixels of a channel. `wide`: the step has half precision, but
+// this layer works in fp32 between two casts, as with FSDP's mixed precision.
 Value batch_norm(const OpCall& call) {
   const Value& input = call.input();
   if (input.tokens || input.permuted || input.shape.empty() || input.is_sequence()) {
@@ -33,8 +33,8 @@ Value batch_norm(const OpCall& call) {
   layer.buffers(3, 2.0 * channels * (wide ? stat_bytes : step.weight_bytes()) + 8, 1);
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
-  // The batch counter's increment, then one kernel that reads the input twice: for the statistics,
-  // and for the result.
+  // The increment of the batch counter, and one kernel that reads the input twice: for the
+  // statistics, and for the result.
   layer.forward(KernelKind::elementwise, 8, 8);
   layer.forward(KernelKind::normalization, 2 * bytes, bytes, 8 * count).math =
       wide ? MathMode::fp32 : step.math();
@@ -58,9 +58,9 @@ Value batch_norm(const OpCall& call) {
   return layer.done(y);
 }
 
-// Layer norm and group norm: one kernel forward; backward one for the input and one for weight and
-// bias. `parameters`: elements of the weight; `rows`: number of groups of values that are
-// normalized together.
+// Layer norm and group norm: one kernel in forward; in backward one for the input and one for
+// weight and bias. `parameters`: elements of the weight. `rows`: number of groups of values that
+// are normalised together.
 Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bool affine,
                     bool bias) {
   StepBuilder& step = call.step;
@@ -73,7 +73,7 @@ Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bo
   }
   if (affine) layer.parameter("weight", {parameters});
   if (affine && bias) layer.parameter("bias", {parameters});
-  // FLOPs per element are estimates; these kernels are bound by traffic.
+  // FLOPs per element are estimates; traffic limits these kernels.
   const double bytes = step.bytes(x);
   const auto count = static_cast<double>(step.elements(x));
   layer.forward(KernelKind::normalization, bytes, bytes, 7 * count);
@@ -82,7 +82,7 @@ Value emit_row_norm(const OpCall& call, std::int64_t parameters, double rows, bo
     Kernel& kernel = layer.backward(KernelKind::normalization, 2 * bytes,
                                     static_cast<double>(parameters) * step.weight_bytes() * 2,
                                     3 * count, Pass::weight_gradient);
-    kernel.operators = 0;  // same operator as the first kernel
+    kernel.operators = 0;  // belongs to the operator of the first kernel
   }
   Value y = layer.output(x.shape, x.element_bytes);
   y.lay_out_as(x);
@@ -109,8 +109,9 @@ Value group_norm(const OpCall& call) {
                        call.integer("affine") != 0, true);
 }
 
-// RMS norm over the features of each head (one head: over all). Fused: one kernel forward, two
-// backward. Otherwise the usual eager module of eight kernels, which works in fp32.
+// RMS norm over the features of each head, or over all features if there is one head. Fused: one
+// kernel in forward and two in backward. Otherwise the usual eager module of eight kernels, which
+// works in fp32.
 Value rms_norm(const OpCall& call) {
   require_features(call);
   StepBuilder& step = call.step;
@@ -127,8 +128,8 @@ Value rms_norm(const OpCall& call) {
   const double narrow = input.element_bytes * count;
   const double wide = 4 * count;
   const auto rows = static_cast<double>(step.rows(input) * heads);
-  // The result is fp32 if the weight is (type promotion), or if autocast runs the fused operator in
-  // fp32.
+  // The result is fp32 if the weight is fp32 (type promotion), or if autocast runs the fused
+  // operator in fp32.
   const bool wide_weight = call.integer("fused") != 0 ? step.autocast() : step.casts_weights();
   Value y = layer.output(input.shape, wide_weight ? 4 : input.element_bytes);
   y.lay_out_as(input);
@@ -156,20 +157,20 @@ Value rms_norm(const OpCall& call) {
   if (narrowed) layer.forward(KernelKind::elementwise, wide, narrow);
   layer.forward(KernelKind::elementwise, narrow, out, count);  // * weight
 
-  layer.backward(KernelKind::elementwise, out, out, count);          // to the normalized input
-  layer.backward(KernelKind::elementwise, out + narrow, out, count,  // to the weight: product
-                 Pass::weight_gradient);
+  layer.backward(KernelKind::elementwise, out, out, count);  // gradient of the normalised input
+  // gradient of the weight: product
+  layer.backward(KernelKind::elementwise, out + narrow, out, count, Pass::weight_gradient);
   layer.backward(KernelKind::elementwise, out, 4.0 * features, count,  // and its sum
                  Pass::weight_gradient);
   if (narrowed) layer.backward(KernelKind::elementwise, narrow, wide);
   layer.backward(KernelKind::elementwise, wide, wide, count);        // of x * r to x
-  layer.backward(KernelKind::elementwise, 2 * wide, wide, count);    // and to r: product,
+  layer.backward(KernelKind::elementwise, 2 * wide, wide, count);    // gradient of r: product,
   layer.backward(KernelKind::normalization, wide, 4 * rows, count);  // sum over the row
   Kernel& chain = layer.backward(KernelKind::elementwise, 12 * rows, 12 * rows, 3 * rows);
   chain.launches = chain.operators = 3;  // rsqrt, mean
   Kernel& square = layer.backward(KernelKind::elementwise, 2 * wide, 2 * wide, 2 * count);
   square.launches = square.operators = 2;                          // backward of x^2
-  layer.backward(KernelKind::elementwise, 2 * wide, wide, count);  // sum of both ways to x
+  layer.backward(KernelKind::elementwise, 2 * wide, wide, count);  // sum of both gradients of x
   layer.save(x, "input");
   layer.save_new("reciprocal", rows * stat_bytes);
   if (layer.trains_last()) layer.save_new("normalised", narrow);
@@ -177,8 +178,8 @@ Value rms_norm(const OpCall& call) {
   return layer.done(y);
 }
 
-// Layer scale: a learned factor per channel (ConvNeXt). Under autocast the factor is fp32, and so
-// is the result.
+// Layer scale: a learned factor per channel (ConvNeXt). Under autocast the factor and the result
+// are fp32.
 Value layer_scale(const OpCall& call) {
   const Value& x = call.input();
   StepBuilder& step = call.step;

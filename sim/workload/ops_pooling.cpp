@@ -1,5 +1,5 @@
 // Rules of pooling and of the operators that only view a tensor in another shape (flatten, permute,
-// to_tokens). Sizes follow torch.nn.MaxPool2d and torch.nn.AvgPool2d; views cost host time but
+// to_tokens). Sizes follow torch.nn.MaxPool2d and torch.nn.AvgPool2d. Views cost host time but
 // launch no kernel.
 #include <fmt/format.h>
 
@@ -22,12 +22,13 @@ std::int64_t pooled_size(std::int64_t in, std::int64_t kernel, std::int64_t stri
   }
   const std::int64_t steps = padded - kernel;
   std::int64_t out = steps / stride + 1;
-  // With ceil_mode a last, partial window counts if it starts inside the image or its left padding.
+  // With ceil_mode, a last window that is only partly inside counts if it starts in the image or in
+  // its left padding.
   if (ceil_mode && steps % stride != 0 && out * stride < in + padding) ++out;
   return out;
 }
 
-// Max or average pooling. Max pooling keeps the int64 position of each maximum for backward.
+// Max or average pooling. Max pooling saves the int64 position of each maximum for backward.
 Value pool(const OpCall& call, bool max) {
   require_image(call);
   const Value& x = call.input();
@@ -81,12 +82,12 @@ Value adaptive_avg_pool(const OpCall& call) {
   layer.forward(KernelKind::pooling, in, out, count);
   if (layer.backward_needed()) {
     layer.backward(KernelKind::pooling, out, in, count);
-    if (size > 1) layer.save(x, "input");  // a 1 x 1 output is a mean, which remembers only sizes
+    if (size > 1) layer.save(x, "input");  // backward of a mean (1 x 1 output) needs only sizes
   }
   return layer.done(y);
 }
 
-// Image or sequence to one feature vector: a view.
+// Turns an image or a sequence into one feature vector, by a view.
 Value flatten(const OpCall& call) {
   const Value& x = call.input();
   if (x.tokens || x.shape.empty()) throw ModelError("flatten needs an image or a sequence");
@@ -100,7 +101,7 @@ Value flatten(const OpCall& call) {
   return layer.done(y);
 }
 
-// Channels to the last dimension or back: a view of the same memory.
+// Makes the channels the last dimension, or the first one again, by a view of the same memory.
 Value permute(const OpCall& call) {
   const Value& x = call.input();
   if (x.tokens || x.shape.size() != 3) {
@@ -117,7 +118,7 @@ Value permute(const OpCall& call) {
   return layer.done(y);
 }
 
-// Image to sequence: one token per pixel.
+// Turns an image into a sequence with one token per pixel.
 Value to_tokens(const OpCall& call) {
   require_image(call);
   const Value& x = call.input();

@@ -1,6 +1,6 @@
-// Rules of rotary position embedding (Su et al. 2021) and of DeepSeek's keys, in which all heads
-// share a part. Both work on sequences of tokens x features, with the heads beside each other in
-// the features.
+// Rules of rotary position embedding (Su et al. 2021), and of DeepSeek's keys, a part of which all
+// heads share. Both work on sequences of tokens x features, in which the heads are adjacent ranges
+// of the features.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -10,8 +10,9 @@ namespace lockstep {
 
 namespace {
 
-// x * cos + rotate_half(x) * sin, as transformers computes it: five kernels each way. cos and sin
-// are tables of the model and the operator is linear in x, so backward needs no saved tensor.
+// x * cos + rotate_half(x) * sin, as transformers computes it: five kernels in forward and five in
+// backward. cos and sin are tables of the model and the operator is linear in x, so backward needs
+// no saved tensor.
 Value rotary(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) throw ModelError("rotary needs a sequence (tokens x features)");
@@ -45,9 +46,9 @@ Value rotary(const OpCall& call) {
   return layer.done(y);
 }
 
-// Appends the features of the second input to every head of the first: the part of a key that all
-// heads share (DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.3). Backward sums the shared part over
-// the heads.
+// Appends the features of the second input to every head of the first. They are the part of a key
+// that all heads share (DeepSeek-AI 2024, "DeepSeek-V2", section 2.1.3). Backward sums the gradient
+// of the shared part over the heads.
 Value append_to_heads(const OpCall& call) {
   const Value& heads = call.inputs[0];
   const Value& shared = call.inputs[1];

@@ -1,6 +1,6 @@
 // Rules of embeddings, of the class token of vision transformers, and of the cross-entropy loss.
-// Kernels and saved tensors follow the operators of eager PyTorch 2.15; the loss has four forms:
-// eager, upcast to fp32, fused, and split over the vocabulary of tensor ranks.
+// Kernels and saved tensors follow the operators of eager PyTorch 2.15. The loss has four
+// implementations: eager, upcast to fp32, fused, and split over the vocabulary of tensor ranks.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// Gradient of a gather: the dense gradient of `table_bytes` is filled with zeros, `ids` ids are
-// sorted, and the rows of equal ids are summed (embedding_dense_backward).
+// Writes the gradient of a gather (embedding_dense_backward): the dense gradient of `table_bytes`
+// bytes is filled with zeros, `ids` ids are sorted, and the rows of equal ids are summed.
 void embedding_gradient(LayerWriter& layer, double table_bytes, double rows_bytes, double ids) {
   layer.backward(KernelKind::copy, 0, table_bytes, 0, Pass::weight_gradient).operators = 0;
   Kernel& kernel = layer.backward(KernelKind::embedding, 2 * rows_bytes + 32 * ids, rows_bytes, 0,
@@ -19,7 +19,7 @@ void embedding_gradient(LayerWriter& layer, double table_bytes, double rows_byte
   kernel.launches = 5;  // sort (about three), segment starts, sum and scatter
 }
 
-// Looks up one row per token id. On tensor ranks that cut the vocabulary, ids of other ranks are
+// Looks up one row per token id. On tensor ranks that divide the vocabulary, ids of other ranks are
 // masked, and the output is a summand.
 Value embedding(const OpCall& call) {
   const Value& ids = call.input();
@@ -44,7 +44,7 @@ Value embedding(const OpCall& call) {
     layer.save_new("mask", count);
     layer.save_new("ids of this rank", 8 * count);
   }
-  // DTensor has no rule for the gradient of a part of the rows: each rank computes the gradient of
+  // DTensor has no rule for the gradient of a part of the rows. Each rank computes the gradient of
   // the whole table, and takes its part when the gradient is reduced or used.
   const TensorOptions& tensor = step.options().parallel.tensor;
   const bool whole = masked && tensor.copies && tensor.dtensor;
@@ -56,8 +56,8 @@ Value embedding(const OpCall& call) {
   return layer.done(y);
 }
 
-// Adds a learned vector for each position. With `lookup` (GPT-2) the positions are ids of an
-// embedding; without it (vision transformers) the whole table is added.
+// Adds a learned vector for each position. With `lookup` (GPT-2) an embedding looks the vectors up
+// by position; without it (vision transformers) the whole table is added.
 Value position_embedding(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) {
@@ -104,7 +104,7 @@ Value position_embedding(const OpCall& call) {
   return layer.done(y);
 }
 
-// Puts one learned token before the others: an expand and a concatenation.
+// Puts one learned token before the others, by an expand and a concatenation.
 Value class_token(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) throw ModelError("class_token needs a sequence (tokens x features)");
@@ -124,9 +124,9 @@ Value class_token(const OpCall& call) {
   return layer.done(y);
 }
 
-// Logits that are split over the vocabulary: three all-reduces of one fp32 number per row give the
-// maximum, the sum of exponentials and the target's logit over all ranks (Megatron-LM,
-// tensor_parallel/cross_entropy.py; PyTorch's loss_parallel).
+// Exchanges of a loss whose logits are split over the vocabulary: three all-reduces of one fp32
+// number per row give the maximum, the sum of exponentials and the target's logit over all ranks
+// (Megatron-LM, tensor_parallel/cross_entropy.py; PyTorch's loss_parallel).
 void exchange_rows(const OpCall& call, LayerWriter& layer) {
   if (call.input().placement.features != Placement::Features::split) return;
   AxisExchange exchange;
@@ -135,8 +135,8 @@ void exchange_rows(const OpCall& call, LayerWriter& layer) {
   for (int i = 0; i < 3; ++i) layer.forward_exchange(exchange);
 }
 
-// Selects the first token's features, a view. Backward writes the gradient of the whole sequence,
-// which is zero elsewhere.
+// Selects the features of the first token, by a view. Backward writes the gradient of the whole
+// sequence, which is zero for all other tokens.
 Value select_token(const OpCall& call) {
   const Value& x = call.input();
   if (!x.is_sequence()) throw ModelError("select_token needs a sequence (tokens x features)");
@@ -148,7 +148,7 @@ Value select_token(const OpCall& call) {
 }
 
 // Begins a chunked loss: head and loss process the tokens in pieces. No layer between the two mixes
-// tokens, so pieces are independent.
+// tokens, so the pieces are independent of each other.
 void take_in_pieces(const OpCall& call) {
   const std::int64_t pieces = call.integer("pieces");
   if (pieces == 1) return;
@@ -170,8 +170,9 @@ Value cross_entropy(const OpCall& call) {
   LayerWriter layer = call.layer();
   exchange_rows(call, layer);
   if (call.integer("fused") != 0) {
-    // One kernel each way that works on the logits in their own precision and keeps them and a
-    // log-sum-exp per row (flash-attention's and Apex' fused losses).
+    // One kernel in forward and one in backward. They work on the logits in the logits' own
+    // precision, and save them and a log-sum-exp per row (the fused losses of flash-attention and
+    // Apex).
     const Value& logits = call.input();
     const double own = step.bytes(logits);
     const auto elements = static_cast<double>(step.elements(logits));
@@ -212,12 +213,12 @@ Value cross_entropy(const OpCall& call) {
   const TensorOptions& tensor = step.options().parallel.tensor;
   const bool copies = tensor.copies;
   // Megatron-LM's split loss, which it also uses on a single rank, overwrites one fp32 copy of the
-  // logits by the exponentials, the softmax and the gradient in turn
+  // logits, first by the exponentials, then by the softmax and by the gradient
   // (tensor_parallel/cross_entropy.py).
   const bool in_place = !copies && (split || (tensor.split_loss && tensor.size == 1));
   if (!in_place) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
-  // PyTorch's split loss holds the exponentials beside the shifted logits, and in backward a sum
-  // with the likelihoods' gradient beside both (torch/distributed/tensor/parallel/loss.py).
+  // PyTorch's split loss holds the exponentials in addition to the shifted logits, and in backward
+  // also their sum with the likelihoods' gradient (torch/distributed/tensor/parallel/loss.py).
   if (split && copies) layer.workspace(bytes, bytes);
   if (upcast || casts) layer.casts_gradient_last();
   return layer.done(layer.output({}, 4));

@@ -1,7 +1,7 @@
 // Rules of attention inside the windows of an image, as in torchvision's Swin transformer (Liu et
-// al. 2021): the image is cut into windows, each window attends to itself with a learned bias for
-// every distance, and the windows are joined to an image. All operators here need images with
-// channels last, so `permute` comes before them.
+// al. 2021). The image is cut into windows; each window attends to itself, with a learned bias for
+// every distance; then the windows are joined to an image. All operators here need images with
+// channels last, so a model uses `permute` before them.
 #include <fmt/format.h>
 
 #include "workload/checked.hpp"
@@ -26,7 +26,7 @@ Value image_like(LayerWriter& layer, const Value& x, std::vector<std::int64_t> s
   return y;
 }
 
-// A copy of `bytes` bytes in forward, and another one in backward.
+// Adds a copy of `bytes` bytes in forward, and another one in backward.
 void copied(LayerWriter& layer, double bytes) {
   layer.forward(KernelKind::copy, bytes, bytes);
   if (layer.backward_needed()) layer.backward(KernelKind::copy, bytes, bytes);
@@ -45,7 +45,7 @@ bool shifts(const OpCall& call, std::int64_t height, std::int64_t width) {
 }
 
 // Cuts an image into windows: padding to whole windows, a roll if the windows are shifted, and a
-// copy that makes the pixels of a window contiguous. The shape stays that of the (padded) image.
+// copy that makes the pixels of a window contiguous. The shape remains that of the (padded) image.
 Value windows(const OpCall& call) {
   require_permuted(call);
   const Value& x = call.input();
@@ -63,8 +63,8 @@ Value windows(const OpCall& call) {
   return layer.done(y);
 }
 
-// The inverse of `windows`, to an image of `height` x `width`: a copy, the inverse roll, and a
-// crop.
+// The inverse of `windows`, with an image of `height` x `width` as result: a copy, the inverse
+// roll, and a crop.
 Value join_windows(const OpCall& call) {
   require_permuted(call);
   const Value& x = call.input();
@@ -86,18 +86,18 @@ Value join_windows(const OpCall& call) {
   return layer.done(y);
 }
 
-// The mask of shifted windows, which torchvision computes in every pass: nine regions are filled
-// with their numbers, cut into windows, and pairs of different numbers are masked
-// (torchvision/models/swin_transformer.py: shifted_window_attention). `pairs`: pairs of pixels over
-// all windows of one image.
+// The mask of shifted windows, which torchvision computes in every forward pass. Nine regions are
+// filled with their numbers and cut into windows, and pairs of pixels with different numbers are
+// masked (torchvision/models/swin_transformer.py: shifted_window_attention). `pairs`: pairs of
+// pixels over all windows of one image.
 void make_mask(LayerWriter& layer, double pairs) {
   Kernel& mask = layer.forward(KernelKind::elementwise, 4 * 4 * pairs, 4 * 4 * pairs, 4 * pairs);
   mask.launches = 16;   // zeros, nine fills, a copy, difference, two comparisons, two fills
   mask.operators = 45;  // and the slices between them
 }
 
-// Attention of one packed query-key-value image that `windows` has cut; a window counts as a
-// sample. Scores are always written to memory.
+// Attention within the windows of one packed query-key-value image that `windows` has cut. A window
+// counts as a sample. Scores are always written to memory.
 Value window_attention(const OpCall& call) {
   require_permuted(call);
   StepBuilder& step = call.step;
@@ -120,7 +120,7 @@ Value window_attention(const OpCall& call) {
   heads.size = features / 3 / count;
   heads.tokens = checked_multiply(size, size);
   heads.samples = checked_multiply(step.options().samples, (height / size) * (width / size));
-  // One number per distance of two pixels and head.
+  // The bias table has one number per head and distance between two pixels.
   const std::int64_t distances = checked_multiply(2 * size - 1, 2 * size - 1);
   layer.parameter("", {distances, count});
   const double pairs = static_cast<double>(checked_multiply(heads.tokens, heads.tokens));
@@ -134,7 +134,7 @@ Value window_attention(const OpCall& call) {
   rule.learned_bias = true;
   const bool shifted = shifts(call, height, width);
   layer.attribute("rolled", shifted ? 1 : 0);
-  rule.additions = shifted ? 2 : 1;  // the second one masks pixels that were not neighbors
+  rule.additions = shifted ? 2 : 1;  // the second one masks pixels that were not neighbours
   if (shifted)
     make_mask(layer, pairs * static_cast<double>(checked_multiply(height / size, width / size)));
   emit_scores(layer, heads, rule, step.bytes(y));
@@ -146,8 +146,8 @@ Value window_attention(const OpCall& call) {
   return layer.done(y);
 }
 
-// Each 2 x 2 pixels become one pixel with the features of all four: four strided slices and their
-// concatenation.
+// Turns each 2 x 2 pixels into one pixel with the features of all four, by four strided slices and
+// their concatenation.
 Value merge_patches(const OpCall& call) {
   require_permuted(call);
   const Value& x = call.input();
@@ -159,8 +159,8 @@ Value merge_patches(const OpCall& call) {
   layer.views(12, 4);
   layer.forward(KernelKind::copy, bytes, bytes);
   if (layer.backward_needed()) {
-    // The gradient of each strided slice is an image filled with zeros, once for rows and once for
-    // columns. The four images are added.
+    // The gradient of each strided slice is an image that is filled with zeros, once for rows and
+    // once for columns. The four images are then added.
     Kernel& fills = layer.backward(KernelKind::copy, 0, 4 * 1.5 * bytes);
     fills.launches = fills.operators = 8;
     Kernel& slices = layer.backward(KernelKind::copy, 4 * 0.75 * bytes, 4 * 0.75 * bytes);

@@ -1,7 +1,7 @@
 // Implements cuts of a training step: finds the clean places, copies the layers of each part under
-// new indices, and adds a "receive" and a "send" layer at its edges.
-// Work that spans a cut is divided as a pipeline runs it: gradients of an activation are summed
-// where its readers are, and a shared weight gets one gradient in each part, which the stages
+// new indices, and adds a "receive" and a "send" layer at the part's edges.
+// Work that spans a cut is divided as a pipeline runs it: gradients of an activation are summed in
+// the part of its readers, and a shared weight has one gradient in each part, which the stages
 // all-reduce.
 #include "workload/partition.hpp"
 
@@ -15,8 +15,8 @@
 namespace lockstep {
 namespace {
 
-// The readers of every layer's output, and by place (the gap before a layer) the activations that
-// cross it.
+// The readers of every layer's output, and for each place (the gap before a layer) the activations
+// that cross it.
 class Crossings {
  public:
   explicit Crossings(const TrainingStep& step) : layers_(step.layers) {
@@ -53,9 +53,10 @@ class Crossings {
  private:
   const Layer& layer(int i) const { return layers_[static_cast<std::size_t>(i)]; }
   int last_reader(int i) const { return readers(i).empty() ? -1 : readers(i).back(); }
-  // Marks the places that layer i makes unsuitable for a cut. Its backward needs a tensor from
-  // before the place other than the crossing activation, which the other stage does not have. Or
-  // its forward overwrites the crossing activation in place, which the other stage still needs.
+  // Excludes the places that layer i makes unsuitable for a cut. Either its backward needs a tensor
+  // from before the place, other than the crossing activation, which its stage does not have. Or
+  // its forward overwrites the crossing activation in place, although the earlier stage still needs
+  // it.
   void spoil(int i) {
     const bool writes = std::any_of(layer(i).forward.begin(), layer(i).forward.end(),
                                     [](const Kernel& kernel) { return kernel.launches > 0; });
@@ -120,8 +121,8 @@ class PartWriter {
     return storages_.try_emplace(of_whole, static_cast<int>(storages_.size())).first->second;
   }
 
-  // Bytes copied from host to device. Samples go to the first part, labels to the last: targets are
-  // as large as token ids, and an image has one label of 8 bytes.
+  // Bytes copied from host to device. Samples are copied to the first part, labels to the last.
+  // Targets of tokens are as large as the ids, and an image has one label of 8 bytes.
   double input_bytes() const {
     const double labels =
         whole_.tokens > 0 ? whole_.input_bytes / 2 : 8.0 * static_cast<double>(whole_.samples);
@@ -144,8 +145,8 @@ class PartWriter {
   }
 
   // The builder has put the sum of all readers' gradients at the beginning of the layer's backward.
-  // Readers of later parts sum theirs there and send one gradient, so this part has one summand
-  // (the "send" layer) in their place.
+  // Readers in later parts sum their gradients there and send one gradient. In this part, one
+  // summand (the "send" layer) replaces theirs.
   void share_gradient_sums(Layer& copy, int i) const {
     const std::vector<int>& readers = crossings_.readers(i);
     const auto later =
@@ -162,9 +163,9 @@ class PartWriter {
     }
   }
 
-  // Shared weights across a cut. If the copy reads a weight of an earlier part, that weight becomes
-  // a parameter of this part, with its own accumulation. If a later part reads a weight of the
-  // copy, the kernel by which the builder added that use's gradient is removed.
+  // Divides shared weights at a cut. If the copy reads a weight of an earlier part, the weight
+  // becomes a parameter of this part, with a gradient of its own. If a later part reads a weight of
+  // the copy, the kernel by which the builder added the gradient of that use is removed.
   void own_tied_parameter(Layer& copy, int number) const {
     if (copy.tied_layer >= 0 && copy.tied_layer < first_) {
       const Layer& owner = layer(copy.tied_layer);
@@ -199,8 +200,8 @@ class PartWriter {
     }
   }
 
-  // The layer in whose output the activation arrives. If several layers of this part read it, its
-  // backward sums their gradients before they are sent.
+  // Adds the layer whose output is the activation that arrives. If several layers of this part read
+  // it, its backward sums their gradients before one gradient is sent.
   void receive() {
     const int from = crossings_.value_at(first_);
     const std::vector<int>& readers = crossings_.readers(from);
@@ -220,8 +221,8 @@ class PartWriter {
     part_.layers.push_back(-1);
   }
 
-  // The layer that reads the activation for the next part. It has no kernels and no bytes of its
-  // own.
+  // Adds the layer that reads the activation for the next part. It has no kernels and no bytes of
+  // its own.
   void send() {
     const int from = crossings_.value_at(end_);
     Layer departure;
@@ -233,8 +234,8 @@ class PartWriter {
     part_.layers.push_back(-1);
   }
 
-  // The host holds the network's output, the input of the loss, to the end of backward. In a
-  // chunked loss this is the last value before the chunks.
+  // The host holds the network's output, which is the input of the loss, to the end of backward. In
+  // a chunked loss this is the last value before the chunks.
   void keep_output() {
     std::vector<Layer>& layers = part_.step.layers;
     for (const Layer& loss : layers) {
@@ -253,10 +254,10 @@ class PartWriter {
   const int first_, end_;
   const bool keeps_;
   ModelPart part_;
-  std::map<int, int> storages_;  // of the whole step -> of this part
+  std::map<int, int> storages_;  // ids: of the whole step -> of this part
 };
 
-// Hint of an error: the clean place nearest to `place`, on either side.
+// Hint for an error: the clean place nearest to `place`, on either side.
 std::string nearest_clean(const TrainingStep& step, const Crossings& crossings, int place) {
   const int layers = static_cast<int>(step.layers.size());
   for (int far = 1; far < layers; ++far) {
@@ -269,9 +270,9 @@ std::string nearest_clean(const TrainingStep& step, const Crossings& crossings, 
   return "the model has no place for a cut";
 }
 
-// Throws ConfigError unless the step can be cut before layer `place`, given that the part begins at
-// layer `before`. The activation that crosses must come from this part, because a part receives
-// from its direct predecessor only.
+// Throws ConfigError unless the step can be cut before layer `place`, if the part begins at layer
+// `before`. The crossing activation must come from this part, because a part receives only from the
+// part directly before it.
 void check_place(const TrainingStep& step, const Crossings& crossings, int before, int place,
                  const Location& where) {
   const auto name = [&](int layer) {
@@ -319,7 +320,7 @@ void keep_until_backward_of(std::vector<Layer>& layers, int first, int output) {
       break;
     }
   }
-  // Saved by the first layer, whose backward is the last of the part.
+  // The first layer saves it, because its backward is the last of the part.
   SavedTensor held{"output", source.output_bytes, source.output_storage, producer};
   held.held = true;
   layers[static_cast<std::size_t>(first)].saved.push_back(std::move(held));

@@ -17,10 +17,11 @@
 
 namespace lockstep {
 
-// One part. All but the first begin with a layer of kind "receive", which has no kernels and whose
-// output is the activation that arrives. All but the last end with a layer of kind "send", in whose
-// backward the gradient arrives. A weight that a later part shares (a tied head) is a parameter of
-// both parts (Megatron-LM, core/transformer/module.py: shared_embedding_or_output_weight).
+// One part. All parts but the first begin with a layer of kind "receive", which has no kernels and
+// whose output is the activation that arrives. All parts but the last end with a layer of kind
+// "send", in whose backward the gradient arrives. A weight that a later part shares (a tied head)
+// is a parameter of both parts (Megatron-LM, core/transformer/module.py:
+// shared_embedding_or_output_weight).
 struct ModelPart {
   TrainingStep step;
   std::vector<int> layers;  // index in the whole step, by layer of `step`; -1 = receive, send
@@ -30,19 +31,20 @@ struct ModelPart {
 // REQUIRES: the part is not the last one.
 double sent_bytes(const ModelPart& part);
 
-// An error about `parallel.pipeline.layers`, located where the scenario has written it.
+// An error about `parallel.pipeline.layers`, located at that field in the scenario.
 ConfigError partition_misfit(const Location& where, std::string message, std::string hint);
 
-// Layers before which the step can be cut: exactly one activation crosses there, no later layer
-// overwrites it, and no backward behind the cut needs another tensor from before it. Ascending.
+// Layers before which the step can be cut, ascending. At such a place exactly one activation
+// crosses, no later layer overwrites it, and the backward of no later layer needs another tensor
+// from before the place.
 std::vector<int> clean_places(const TrainingStep& step);
 
 // Cuts the step before each of `first_layers`, which must ascend from 0. `keep_outputs`: the output
-// of the last part, which the loss reads, stays until its backward has ended (PyTorch 2.15,
-// _PipelineStageBase._output_slot_is_releasable). When a part frees the activation that it sends is
-// decided by the messages of its rank's schedule (with_messages() of parallel/schedule.hpp). Throws
-// ConfigError about `parallel.pipeline.layers` if a part has no layers or a cut is not at a clean
-// place.
+// of the last part, which the loss reads, lives until its backward has ended (PyTorch 2.15,
+// _PipelineStageBase._output_slot_is_releasable). The activation that a part sends is freed at a
+// moment that the messages of its rank's schedule determine (with_messages() of
+// parallel/schedule.hpp). Throws ConfigError about `parallel.pipeline.layers` if a part has no
+// layers or a cut is not at a clean place.
 std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_layers,
                            bool keep_outputs, const Location& where = {});
 
@@ -51,12 +53,12 @@ std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_
 void keep_until_backward_of(std::vector<Layer>& layers, int first, int output);
 
 // First layers of `parts` parts, for cut(). A model with one list of repeated blocks is cut between
-// blocks. The blocks of each part are, in this order: as many as `options.layers` lists; equally
-// many, if the parts divide the blocks; else as torchtitan counts them, with the embedding and the
-// head weighing one block each (generate_llm_fqn_per_model_part; fact H60). Layers before the
-// blocks belong to the first part, layers after them to the last one. Other models (VGG, ResNet)
-// are cut at clean places such that the largest part has the fewest FLOPs. Throws ConfigError about
-// `parallel.pipeline.layers`.
+// blocks. If `options.layers` is given, it lists the number of blocks of each part. Otherwise the
+// numbers are equal if the parts divide the blocks; if not, they are torchtitan's, which counts the
+// embedding and the head as one block each (generate_llm_fqn_per_model_part; fact H60). Layers
+// before the blocks belong to the first part, layers after them to the last one. Other models (VGG,
+// ResNet) are cut at clean places such that the largest part has the fewest FLOPs. Throws
+// ConfigError about `parallel.pipeline.layers`.
 std::vector<int> even_cuts(const TrainingStep& step, const PipelineOptions& options, int parts,
                            const Location& where = {});
 

@@ -2,9 +2,9 @@
 // piece by piece: PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory,
 // fused_all_gather_matmul and fused_matmul_reduce_scatter) and Transformer Engine's user buffers
 // (Megatron-LM: --tp-comm-overlap).
-// The exchange moves from its own layer into the layer of the product, which is divided into as
-// many pieces as there are ranks and runs beside the pieces that travel. The layer ends when both
-// have ended.
+// The exchange moves from its own layer into the layer of the product. The product is divided into
+// as many pieces as there are ranks, and overlaps with the pieces that travel. The layer ends when
+// the product and the exchange have both ended.
 #include <algorithm>
 #include <vector>
 
@@ -17,7 +17,7 @@ bool is_gemm(const Kernel& kernel) {
   return kernel.kind == KernelKind::gemm;
 }
 
-// FLOPs of the layer's forward products; 0 says that the layer is no product.
+// FLOPs of the layer's forward products; 0 if the layer has no product.
 double product_flops(const Layer& layer) {
   double flops = 0;
   for (const Kernel& kernel : layer.forward) flops += is_gemm(kernel) ? kernel.flops : 0;
@@ -55,7 +55,7 @@ class Pieces {
     for (std::size_t i = 0; i < step_.layers.size(); ++i) {
       if (step_.layers[i].kind == "exchange") exchange(static_cast<int>(i));
     }
-    // Inputs that backward gathers a second time overlap with the product's input gradient, too.
+    // Inputs that backward gathers a second time also overlap with the product's input gradient.
     for (Layer& layer : step_.layers) {
       for (AxisExchange& again : layer.backward_exchanges) {
         const bool gathers = again.kind == ExchangeKind::all_gather && product_flops(layer) > 0;
@@ -65,9 +65,9 @@ class Pieces {
   }
 
  private:
-  // An all-gather moves into the products that read its output, with the reduce-scatter of its
-  // backward. A reduce-scatter moves into the product that wrote its input, with the all-gather of
-  // its backward.
+  // Moves one exchange. An all-gather moves into the products that read its output, and the
+  // reduce-scatter of its backward moves with it. A reduce-scatter moves into the product that
+  // wrote its input, and the all-gather of its backward moves with it.
   void exchange(int index) {
     Layer& from = step_.layers[index];
     std::vector<Layer*> readers;
@@ -97,7 +97,7 @@ class Pieces {
     return list.size() == 1 && list.front().axis == Axis::tensor && list.front().kind == kind;
   }
 
-  // Gives each product a share of the exchange in proportion to its FLOPs.
+  // Gives each product a share of the exchange that is proportional to the product's FLOPs.
   void move(std::vector<AxisExchange>& list, const std::vector<Layer*>& products, bool forward) {
     double flops = 0;
     for (const Layer* product : products) flops += product_flops(*product);

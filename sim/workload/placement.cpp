@@ -1,5 +1,5 @@
-// The rules of tensor parallelism by kind of operator: the placement that each kind needs for its
-// inputs, and the arguments that a rank has a share of (Shoeybi et al. 2019; with sequence
+// The rules of tensor parallelism by kind of operator: the placement of inputs that each kind
+// needs, and the arguments that are divided among the ranks (Shoeybi et al. 2019; with sequence
 // parallelism Korthikanti et al. 2022; shared key and value heads as in Megatron-LM, fact H30).
 //
 //   norm --whole--> gathered_for_product --> column product --split--> row product --partial-->
@@ -17,7 +17,7 @@
 
 namespace lockstep {
 
-// Matches with backtracking: a star first takes as little text as possible, and one character more
+// Matches with backtracking. A star first takes as little text as possible, and one more character
 // each time the rest does not fit. Only the last star ever has to grow, so the time is at most the
 // product of the two lengths.
 bool fits(std::string_view pattern, std::string_view text) {
@@ -44,8 +44,8 @@ namespace {
 
 using Features = Placement::Features;
 
-// Turns a call of the whole operator into that of one rank. prepared() dispatches by kind; an
-// unknown kind gets whole inputs, which is always right but repeats its work on all ranks.
+// Turns a call of the whole operator into that of one rank. prepared() chooses by kind. An unknown
+// kind gets whole inputs, which is always correct but repeats its work on all ranks.
 class RankCall {
  public:
   RankCall(const OpCall& call, const TensorPlan& plan)
@@ -104,7 +104,8 @@ class RankCall {
     fail(fmt::format("{} has no argument {}", call_.kind, name), "");
   }
 
-  // Divides an argument among the ranks; an argument that was not given follows from a divided one.
+  // Divides an argument among the ranks. An argument that was not given follows from one that is
+  // divided.
   void divide(std::string_view name, const char* things) {
     std::int64_t& value = argument(name);
     if (value == not_given) return;
@@ -120,8 +121,8 @@ class RankCall {
   }
 
   // A column product needs the whole input and writes split outputs. A row product needs split
-  // inputs, as a column product leaves them. A product that the plan does not cut runs on all
-  // ranks, on each rank's own tokens if sequences are split; its weight gradients are then
+  // inputs, as a column product writes them. A product that the plan does not cut runs on all
+  // ranks; if sequences are split, each rank computes its own tokens, and its weight gradients are
   // summands.
   void linear() {
     Value& input = call_.inputs.front();
@@ -141,8 +142,8 @@ class RankCall {
     }
   }
 
-  // A rank has a range of the vocabulary's rows, and its output is a summand: zero for ids of other
-  // ranks. The hint rounds the vocabulary up to a multiple of 128 that the ranks divide.
+  // A rank has a range of the vocabulary's rows. Its output is a summand, which is zero for ids of
+  // other ranks. The hint rounds the vocabulary up to a multiple of 128 that the ranks divide.
   void embedding() {
     if (call_.cut == TensorCut::none) return;
     if (call_.cut != TensorCut::vocabulary) {
@@ -159,13 +160,13 @@ class RankCall {
   }
 
   // Whether ranks share key and value heads because there are fewer heads than ranks. Only
-  // Megatron-LM's fused projections can (fact H30).
+  // Megatron-LM's fused projections support this (fact H30).
   bool shares_heads(std::int64_t heads) const {
     return tensor_.shared_exchanges && tensor_.size > heads && tensor_.size % heads == 0;
   }
 
-  // Rotates a rank's own heads. Shared heads are gathered first, so that each rank rotates its one
-  // head.
+  // Rotates the heads of a rank. Shared heads are gathered first, so that each rank rotates the one
+  // head that it uses.
   void rotary() {
     Value& input = call_.inputs.front();
     const std::int64_t heads = call_.integer("heads");
@@ -182,9 +183,9 @@ class RankCall {
     return checked_multiply(input.shape.back(), tensor_.size);
   }
 
-  // Keys and values of heads that several ranks share. One fused product wrote queries, keys and
-  // values, so Megatron-LM gathers the queries with them; every rank then takes the heads that it
-  // needs.
+  // Gathers keys and values of heads that several ranks share. One fused product wrote queries,
+  // keys and values, so Megatron-LM also gathers the queries; then every rank takes the heads that
+  // it needs.
   void share_heads() {
     std::vector<Value>& inputs = call_.inputs;
     if (inputs.size() == 1) {
@@ -199,7 +200,7 @@ class RankCall {
     argument("kv_heads") = 1;
   }
 
-  // Query, key and value must be split by heads together, or not at all.
+  // Either all of query, key and value must be split by heads, or none.
   void attention() {
     const bool split = is_split(call_.input());
     for (const Value& input : call_.inputs) {
@@ -218,16 +219,16 @@ class RankCall {
   }
 
   // The first input is split by heads. The second is a part that all heads share: every rank needs
-  // it whole, and its gradients from the ranks' heads are summed.
+  // the whole part, and its gradients are summed over the ranks' heads.
   void append_to_heads() {
     if (!is_split(call_.input())) return gather_all();
     divide("heads", "attention heads");
     call_.inputs[1] = gathered_for_product(call_, call_.inputs[1]);
   }
 
-  // Without expert parallelism the tensor ranks cut every expert's inner features, and all see all
-  // tokens. With it, each rank dispatches its own tokens, which must differ from rank to rank:
-  // sequence parallelism is required.
+  // Without expert parallelism the tensor ranks divide every expert's inner features, and every
+  // rank processes all tokens. With expert parallelism each rank dispatches its own tokens, which
+  // must differ from rank to rank, so sequence parallelism is required.
   void experts() {
     const ExpertOptions& expert = call_.step.options().parallel.expert;
     if (expert.size > 1) {
@@ -245,7 +246,7 @@ class RankCall {
   }
 
   // Normalization of single heads works on a rank's split heads with a weight that all ranks have,
-  // so the weight's gradient is a summand. Any other rms_norm stands between products.
+  // so the weight's gradient on a rank is a summand. Any other rms_norm is between products.
   void head_norm() {
     if (call_.integer("heads") == 0) return;
     if (!is_split(call_.input())) return norm();
@@ -256,7 +257,8 @@ class RankCall {
     call_.sums_gradients_over_tensor = true;
   }
 
-  // A norm needs all features of a token on one rank. Its weight gradient covers a rank's tokens.
+  // A norm needs all features of a token on one rank. Its weight gradient on a rank covers only the
+  // rank's tokens.
   void norm() {
     Value& input = call_.inputs.front();
     if (is_split(input)) {
@@ -266,9 +268,9 @@ class RankCall {
     call_.sums_gradients_over_tensor = input.placement.tokens_split;
   }
 
-  // Elementwise work takes its input as it lies, with two exceptions. Summands must be added first,
-  // because a nonlinear function of a sum is not the sum of its values. A dropout stands between
-  // products, where sequence parallelism splits its tokens.
+  // Elementwise work takes its input in any placement, with two exceptions. Summands must be added
+  // first, because a nonlinear function of a sum is not the sum of its values. A dropout is between
+  // products, where sequence parallelism splits the tokens.
   void elementwise() {
     Value& input = call_.inputs.front();
     if (is_split(input)) return;
@@ -276,9 +278,10 @@ class RankCall {
     if (!stays) input = between_products(call_, input);
   }
 
-  // Inputs of a join must lie alike. Outside the blocks, a join with a value that every rank has
-  // whole is computed whole on every rank: the sum of token and position embeddings. Otherwise the
-  // residual stream is a value between products.
+  // Inputs of a join must have the same placement. Outside of blocks, a join of values that every
+  // rank has whole is computed whole on every rank; the sum of token and position embeddings is
+  // such a join. All other joins belong to the residual stream, which has the placement between
+  // products.
   void join() {
     const auto everywhere = [](const Value& value) {
       return value.placement.features == Features::whole && !value.placement.tokens_split;

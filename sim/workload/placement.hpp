@@ -1,7 +1,7 @@
-// Prepares one use of an operator for one tensor-parallel rank: arguments (heads, outputs) become
+// Prepares one use of an operator for one tensor-parallel rank. Arguments (heads, outputs) become
 // the rank's share, and exchange layers bring the inputs into the placement that the operator
-// needs. expand.cpp calls it between evaluating an operator and emitting it; the operator's rule
-// then sees sizes of one rank only.
+// needs. expand.cpp calls this between evaluating an operator and calling its rule (ops.hpp), so
+// the rule sees only the sizes of one rank.
 #pragma once
 
 #include <string>
@@ -28,21 +28,21 @@ Placement result_placement(const OpCall& rank_call);
 // The value with the sizes that it has without a mesh.
 Value whole_value(const Value& value, const ParallelOptions& parallel);
 
-// Exchanges (exchanges.cpp). Each function writes an exchange layer, unless the value already lies
-// right or an earlier reader has the same exchange, and returns the value that arrives. `reader` is
-// the layer that reads it.
+// Exchanges (exchanges.cpp). Each function writes an exchange layer and returns the value that
+// arrives. It writes none if the value already has the right placement, or if an earlier reader has
+// the same exchange. `reader` is the layer that reads the value.
 
-// Every rank gets the whole value, for work that all ranks repeat.
+// Gives every rank the whole value, for work that all ranks repeat.
 Value gathered(const OpCall& reader, const Value& value);
-// Every rank gets the whole value for a product whose outputs are split. Each rank's gradient is
-// then a summand, so backward sums the ranks' gradients.
+// Gives every rank the whole value, for a product whose outputs are split. The gradient on each
+// rank is then a summand, so backward sums the gradients over the ranks.
 Value gathered_for_product(const OpCall& reader, const Value& value);
-// The ranks' parts are gathered and every rank takes the `features` features of the heads that its
-// queries need: fewer key and value heads than ranks (Megatron-LM, transformer/attention.py:
-// get_query_key_value_tensors; fact H30).
+// Gathers the ranks' parts and gives every rank the `features` features of the heads that its
+// queries need. Used if there are fewer key and value heads than ranks (Megatron-LM,
+// transformer/attention.py: get_query_key_value_tensors; fact H30).
 Value heads_of_rank(const OpCall& reader, const Value& value, std::int64_t features);
-// The placement between two blocks of products: with sequence parallelism every rank has its
-// tokens, else every rank has the whole value.
+// Brings a value into the placement between two blocks of products: with sequence parallelism every
+// rank has its tokens, otherwise every rank has the whole value.
 Value between_products(const OpCall& reader, const Value& value);
 
 }  // namespace lockstep

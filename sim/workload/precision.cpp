@@ -1,5 +1,6 @@
-// Tables of bytes and matrix-unit modes by numeric mode. torch-fp32 is the one mode whose
-// convolutions and matrix products differ: PyTorch allows TF32 in cuDNN, but not in cuBLAS.
+// Tables of bytes and matrix-unit modes by numeric mode. In torch-fp32, and only there,
+// convolutions and matrix products have different modes: PyTorch allows TF32 in cuDNN, but not in
+// cuBLAS.
 #include "workload/precision.hpp"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
-// Numeric modes of training: for each mode, the bytes of one element of each kind of tensor and the
-// mode of the matrix units. A scenario chooses one mode (`precision:`); step builder, optimizer
+// Numeric modes of training: for each mode, the bytes of one element of each kind of tensor, and
+// the mode of the matrix units. A scenario chooses one mode (`precision:`); step builder, optimizer
 // costs and strategies derive all sizes from it.
 #pragma once
 
@@ -33,14 +33,14 @@ struct EnumNames<Precision> {
 // The type in which matrix units multiply; it selects the peak FLOP/s of a device.
 enum class MathMode { fp32, tf32, fp16, bf16, fp8, fp4 };
 
-MathMode math_mode(Precision precision);         // of convolutions, and of `mfu`'s peak
+MathMode math_mode(Precision precision);         // of convolutions, and of the peak for `mfu`
 MathMode matmul_math_mode(Precision precision);  // of matrix products and attention
 int parameter_bytes(Precision precision);        // bytes of one parameter as the model holds it
 int gradient_bytes(Precision precision);         // bytes of one gradient element as DDP sends it
 // Bytes of one element of the inputs and outputs of products and convolutions.
 int activation_bytes(Precision precision);
-bool is_autocast(Precision precision);  // amp-*: weights are cast each step, norms run in fp32
-// Whether backward adds its bf16 gradients to fp32 ones that stay allocated from step to step
+bool is_autocast(Precision precision);  // amp-*: weights are cast in each step, norms run in fp32
+// Whether backward adds its bf16 gradients to fp32 gradients that stay allocated from step to step
 // (Megatron-LM's main_grad).
 bool has_main_gradients(Precision precision);
 

@@ -11,12 +11,14 @@
 namespace lockstep {
 
 enum class Recompute : std::uint8_t {
-  blocks,     // all of each repeated block ("full"; Chen et al., "Training Deep Nets with Sublinear
-              // Memory Cost", 2016)
-  attention,  // the attention operator alone, as Megatron-LM's selective recomputation (Korthikanti
-              // et al., "Reducing Activation Recomputation in Large Transformer Models", section 5)
-  operators,  // each repeated block but its fused attention and every second matrix product, as
-              // torchtitan's policy `op` with PyTorch's selective checkpointing
+  blocks,  // all of each repeated block ("full"; Chen et al., "Training Deep Nets with Sublinear
+           // Memory Cost", 2016)
+  // only the attention operator, as Megatron-LM's selective recomputation (Korthikanti et al.,
+  // "Reducing Activation Recomputation in Large Transformer Models", section 5)
+  attention,
+  // each repeated block, but without its fused attention and every second matrix product, as
+  // torchtitan's policy `op` with PyTorch's selective checkpointing
+  operators,
 };
 template <>
 struct EnumNames<Recompute> {

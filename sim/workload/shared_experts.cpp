@@ -1,6 +1,6 @@
 // Orders the layers of a mixture of experts so that shared experts overlap with the exchanges of
-// tokens (Megatron-LM, transformer/moe/shared_experts.py; fact H100). A layer order is an issue
-// order, so an exchange with Beside::reader runs until its first reader:
+// tokens (Megatron-LM, transformer/moe/shared_experts.py; fact H100). Layers are issued in their
+// order, and an exchange with Beside::reader overlaps with all layers up to its first reader:
 //
 //   before:  dispatch  experts  combine  sum  shared: fc1 act fc2  join
 //   after:   dispatch  fc1 act  experts  combine  fc2  sum  join
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Indices of the layers of one mixture. The shared experts, which see every token, stand between
+// Indices of the layers of one mixture. The shared experts, which process every token, are between
 // `sum` (the weighted sum of the routed experts) and `join`, the layer that adds both.
 struct Mixture {
   std::size_t dispatch = 0, combine = 0, sum = 0, join = 0;
@@ -36,7 +36,7 @@ bool exchanges_tokens(const Layer& layer) {
       [](const AxisExchange& exchange) { return exchange.beside == Beside::reader; });
 }
 
-// A mixture's token exchanges come in pairs: dispatch, then combine.
+// Finds the mixtures. Their token exchanges come in pairs: dispatch, then combine.
 std::vector<Mixture> mixtures_of(const std::vector<Layer>& layers) {
   std::vector<Mixture> mixtures;
   for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -1,8 +1,9 @@
 // The work of one micro-batch on one device, at one batch size and precision, as an ordered list of
 // layers. Each layer has kernels (FLOPs and bytes), parameters, saved tensors and, on a mesh,
 // exchanges with other ranks.
-// Every later room reads this list: costs price the kernels, strategies walk the layers, memory
-// follows the saved tensors. A step holds no seconds; the same step serves every device.
+// The later parts of the program read this list: cost models (sim/costs) compute the time of the
+// kernels, strategies execute the layers, and the memory model (sim/memory) follows the saved
+// tensors. A step contains no seconds, so the same step serves every device.
 //
 //   model file --expand--> layers --low precision--> --compile--> TrainingStep
 //   forward:  layers[0], layers[1], ..., layers[n-1]     backward:  layers[n-1], ..., layers[0]
@@ -19,7 +20,8 @@
 
 namespace lockstep {
 
-// The kind of a device kernel. It selects the efficiency and the formula that price the kernel.
+// The kind of a device kernel. It selects the efficiency and the formula by which the kernel's time
+// is computed.
 enum class KernelKind {
   gemm,         // m x k times k x n, `batch` independent products
   convolution,  // implicit GEMM view in m, n, k; geometry in `conv`
@@ -34,9 +36,9 @@ enum class KernelKind {
   optimizer,
 };
 
-// The part of the step that a kernel belongs to. A layer with a weight computes two gradients in
+// The part of the step to which a kernel belongs. A layer with a weight computes two gradients in
 // backward: that of its input (data_gradient) and that of its weight (weight_gradient). `backward`
-// marks kernels of operators that do not separate the two.
+// is for kernels of operators that do not separate the two.
 enum class Pass { forward, data_gradient, weight_gradient, backward };
 
 // Geometry of a convolution, for its whole local batch of `images`; sizes in elements.
@@ -44,13 +46,13 @@ struct ConvGeometry {
   std::int64_t channels_in = 0, channels_out = 0, groups = 1;
   int kernel_h = 1, kernel_w = 1, stride = 1, dilation = 1;
   std::int64_t height_in = 0, width_in = 0, height_out = 0, width_out = 0, images = 0;
-  bool channels_last = false;  // the input lies in memory with its channels last
+  bool channels_last = false;  // the input's channels are last in memory
 };
 
-// One device kernel, or `launches` kernels that an eager framework runs for one operator and that
-// are priced together. FLOPs count a multiply-add as two. Bytes are the ideal traffic: every input
-// is read once and every output is written once, at the element size of the precision. All figures
-// cover the whole local batch.
+// One device kernel, or `launches` kernels that an eager framework runs for one operator and whose
+// time is computed together. FLOPs count a multiply-add as two. Bytes are the ideal traffic: every
+// input is read once and every output is written once, at the element size of the precision. All
+// numbers cover the whole local batch.
 struct Kernel {
   KernelKind kind = KernelKind::elementwise;
   Pass pass = Pass::forward;
@@ -62,7 +64,7 @@ struct Kernel {
   ConvGeometry conv;                            // for convolution only
   int launches = 1;                             // device kernels launched
   // ATen operators that the host dispatches for this entry in eager mode. An entry with operators
-  // but without launches is host work only: explicit views, and in backward the AccumulateGrad node
+  // but without launches is only host work: explicit views, and in backward the AccumulateGrad node
   // of each parameter.
   int operators = 1;
   bool quantises = false;  // casts an operand of the layer's product to fp8 or fp4
@@ -79,12 +81,14 @@ struct Parameter {
   std::vector<std::int64_t> shape;
   std::int64_t count = 0;  // product of shape
   bool trainable = true;
-  double stored_bytes = 0;  // of a frozen tensor as a whole; 0 = as the step's precision says
-  // On a mesh: every tensor rank holds this parameter, but sees only a part of the tokens or heads
-  // that read it. Its gradient is a summand, and the tensor ranks all-reduce it (fact H18).
+  double stored_bytes = 0;  // bytes of a whole frozen tensor; 0 = the step's precision decides
+  // Whether every tensor rank holds this parameter, but only a part of the tokens or heads on each
+  // rank reads it. The gradient on a rank is then a summand, and the tensor ranks all-reduce it
+  // (fact H18).
   bool partial_over_tensor = false;
-  bool expert = false;  // belongs to an expert; the ranks of the expert axis differ (fact H5)
-  // Elements of the gradient that backward writes where they are more than the parameter has (a
+  // whether it belongs to an expert; the ranks of the expert axis have different ones (fact H5)
+  bool expert = false;
+  // Elements of the gradient that backward writes, if they are more than the parameter has (a
   // rank's rows of an embedding, whose gradient covers the whole table); 0 = `count`.
   std::int64_t gradient_count = 0;
   // Bytes of one element in FSDP's all-gather (1 for weights that travel as fp8); 0 = the strategy
@@ -92,25 +96,25 @@ struct Parameter {
   double gathered_bytes = 0;
 
   std::int64_t gradient_elements() const { return gradient_count > 0 ? gradient_count : count; }
-  // Bytes of the tensor on a device that keeps each element of a trained parameter in
-  // `element_bytes`.
+  // Bytes of the tensor on a device that stores each element of a trained parameter in
+  // `element_bytes` bytes.
   double bytes(double element_bytes) const {
     return stored_bytes > 0 ? stored_bytes : static_cast<double>(count) * element_bytes;
   }
 };
 
-// A tensor that autograd keeps from forward until the backward of the layer that saved it has run.
-// Several layers may save the same storage; the storage then counts once and lives until the last
+// A tensor that autograd stores from forward until the backward of the layer that saved it has run.
+// Several layers may save the same storage. The storage then counts once and lives until the last
 // of their backwards.
 struct SavedTensor {
   std::string name;          // "input", "mask", ...
   double bytes = 0;          // for the whole local batch
-  int storage = 0;           // same id = same storage, counted once however many layers save it
+  int storage = 0;           // tensors with the same id share a storage, which counts once
   int produced_by = 0;       // layer whose forward allocates the storage
   bool weight_copy = false;  // autocast's half-precision copy of a parameter (fact 22)
-  bool mask = false;         // of a dropout: 1 byte an element on a GPU, as the output on a CPU
+  bool mask = false;  // mask of a dropout: 1 byte per element on a GPU, the output's type on a CPU
   bool with_output = false;  // written by the kernel that writes the output
-  bool held = false;         // a reference in the host's program keeps it; no kernel reads it
+  bool held = false;         // only a reference in the host's program holds it; no kernel reads it
 };
 
 // The collective by which the ranks of one mesh axis exchange activations or gradients of a layer.
@@ -129,7 +133,8 @@ enum class Beside : std::uint8_t {
   // exchange.
   input_gradient,
   // Forward: all layers until the one that reads the exchanged value. Backward: the exchange starts
-  // when the gradient is there, and overlaps with all layers down to its source.
+  // when its gradient has been computed, and overlaps with all layers down to the source of the
+  // exchanged value.
   reader,
   // Backward of an exchange layer: the weight gradients of the products that read its output. The
   // input gradients of these products are complete when the exchange starts.
@@ -141,16 +146,16 @@ struct AxisExchange {
   ExchangeKind kind = ExchangeKind::all_reduce;
   double bytes = 0;  // the full logical size, as for collective_cost() (costs/collective.hpp)
   Beside beside = Beside::nothing;
-  // The host blocks until the message sizes are known: experts without a capacity, whose token
-  // counts are data.
+  // Whether the host blocks until the message sizes are known, as with experts without a capacity,
+  // whose token counts are data.
   bool host_waits = false;
 };
 
-// How backward turns the gradient of a layer's output into the gradients of its inputs; decides how
-// many gradient tensors are allocated.
+// How backward turns the gradient of a layer's output into the gradients of its inputs. This
+// determines the number of gradient tensors.
 enum class GradientFlow : std::uint8_t {
   fresh,   // backward allocates one gradient per input
-  passes,  // inputs of the output's size get its gradient itself: add, views
+  passes,  // inputs of the output's size get the output's gradient itself: add, views
   slices,  // inputs get slices of the output's gradient: concat
 };
 
@@ -170,18 +175,18 @@ struct Layer {
   // Path of the innermost enclosing repeated block ("layer1.0"), which is FSDP's wrapping unit and
   // the unit of activation checkpointing; "" when the layer stands directly in the root.
   std::string block;
-  // The operator's evaluated arguments (docs/model-format.md). The calibration builds a real
-  // network from them. Probabilities are in millionths.
+  // The operator's evaluated arguments (docs/model-format.md), with probabilities in millionths.
+  // The calibration builds a real network from them.
   std::vector<std::pair<std::string, std::int64_t>> attributes;
-  std::string tied_to;  // parameter of an earlier layer that this one reads ("wte.weight")
-  int tied_layer = -1;  // index of the layer that owns it, and the index among its parameters
-  int tied_parameter = 0;
+  std::string tied_to;  // name of an earlier layer's parameter that this layer reads ("wte.weight")
+  int tied_layer = -1;  // index of the layer that owns the parameter
+  int tied_parameter = 0;  // index among the parameters of that layer
   std::vector<Parameter> parameters;
   double buffer_bytes = 0;  // BatchNorm's running statistics, which DDP broadcasts (fact 15)
-  int buffers = 0;          // how many buffer tensors
-  int counters = 0;         // int64 ones among them: batches seen
-  // Bytes of a buffer that stays allocated from step to step and that all layers of a rank share;
-  // the largest request counts.
+  int buffers = 0;          // number of buffer tensors
+  int counters = 0;         // number of int64 counters among the buffers: batches seen
+  // Bytes of a buffer that stays allocated from step to step. All layers of a rank share one
+  // buffer, which has the size of the largest request.
   double shared_buffer_bytes = 0;
   std::vector<Kernel> forward;     // in execution order
   std::vector<Kernel> backward;    // in execution order; gradients ready after the last one
@@ -192,33 +197,34 @@ struct Layer {
   GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
-  // Backward ends with a cast of the input's gradient: the temporaries are freed before that
-  // gradient is allocated.
+  // Whether backward ends with a cast of the input's gradient, so that the temporaries are freed
+  // before that gradient is allocated.
   bool casts_gradient_last = false;
   double host_backward_workspace_bytes = 0;  // additional backward workspace on a CPU
-  // Collectives over mesh axes, in this order, before the layer's own kernels. Most stand in a
-  // layer of kind "exchange", whose output is the value that arrived; its backward has the reverse
+  // Collectives over mesh axes, in this order, before the layer's own kernels. Most are in a layer
+  // of kind "exchange", whose output is the value that arrives; its backward has the reverse
   // collective.
   std::vector<AxisExchange> forward_exchanges, backward_exchanges;
   Boundary boundary = Boundary::none;
-  // The output requires a gradient although no parameter below is trained: transformers'
+  // Whether the output requires a gradient although no earlier parameter is trained: transformers'
   // enable_input_require_grads, which activation checkpointing needs.
   bool starts_gradients = false;
-  bool is_loss = false;  // computes the loss from the network's output; not in its module
+  // computes the loss from the network's output; not part of the network's module
+  bool is_loss = false;
   bool is_attention = false;
   // Number of token pieces of a chunked loss; 1 = no chunks. The head and the layers after it
   // process one piece after the other, and compute the gradients of the head's weight and input in
   // forward (torchtitan 0.3.0, components/loss.py: ChunkedLossWrapper). Kernels and exchanges cover
-  // all pieces, tensors have the size of one piece.
+  // all pieces; tensors have the size of one piece.
   int pieces = 1;
-  bool wide = false;  // stays fp32 with its parameters, between casts in a half-precision step
+  bool wide = false;  // fp32 with its parameters in a half-precision step, between casts
   // `checkpointed`: activation checkpointing runs this layer's forward a second time in backward.
   // `keeps_output`: the second run omits the layer's products, because their results stay in
   // memory.
   bool checkpointed = false;
   bool keeps_output = false;
-  // A compiled graph's wrapper launches the kernels; the host pays for no module, autograd node or
-  // Python dispatch.
+  // Whether the wrapper of a compiled graph launches the kernels. The host then has no cost for a
+  // module, an autograd node or Python dispatch.
   bool compiled = false;
 };
 
@@ -228,8 +234,8 @@ bool runs_again(const Layer& layer, const Kernel& kernel);
 bool is_product(const Kernel& kernel);
 // Whether one of the kernels has this kind.
 bool uses(const std::vector<Kernel>& kernels, KernelKind kind);
-// FLOPs that the model itself needs of a kernel; 0 for all but products. The backward of fused
-// attention recomputes the scores, which is a fifth of its FLOPs and does not count.
+// FLOPs that the model itself needs for a kernel; 0 for all but products. The backward of fused
+// attention recomputes the scores, which takes a fifth of its FLOPs and does not count.
 double model_flops(const Kernel& kernel);
 // The kernels by which autograd sums the gradients of one output that `additions` + 1 layers read.
 Kernel gradient_sum(int additions, double output_bytes);
@@ -237,8 +243,8 @@ Kernel gradient_sum(int additions, double output_bytes);
 // The value of an attribute; `fallback` if the layer has no attribute of that name.
 std::int64_t attribute(const Layer& layer, std::string_view name, std::int64_t fallback = 0);
 
-// The step as a whole: layers with totals. build_step() of model.hpp makes one from a model file;
-// cut() of partition.hpp divides it into pipeline stages.
+// The whole step: layers and totals. build_step() of model.hpp makes one from a model file; cut()
+// of partition.hpp divides it into pipeline stages.
 struct TrainingStep {
   std::string model;
   Precision precision = Precision::fp32;
@@ -251,11 +257,11 @@ struct TrainingStep {
   double forward_flops = 0;               // of the model, without recomputation
   double backward_flops = 0;
   double dropped_tokens = 0;  // share of router choices that find their expert full; 0 .. 1
-  // Whether measured profiles may price the layers. False where a profile does not measure such
-  // layers: a rank's part of a layer, a later token slice, frozen or compiled layers, products in
-  // fp8.
+  // Whether times from a measured profile may be used for the layers. False if a profile does not
+  // measure such layers: a rank's part of a layer, a later token slice, frozen or compiled layers,
+  // layers of a chunked loss, products in fp8 or fp4.
   bool whole_layers = true;
-  // One CUDA graph launches forward and backward of a micro-batch.
+  // Whether one CUDA graph launches forward and backward of a micro-batch.
   bool captured = false;
 };
 
@@ -265,8 +271,8 @@ int storage_count(const TrainingStep& step);
 // Sets parameter_count, forward_flops and backward_flops of the step from its layers. Throws
 // ModelError if the parameters do not fit in 63 bits.
 void count_model(TrainingStep& step);
-// Makes the layers from `first` (the head) on process the tokens in `pieces` pieces, a chunked
-// loss; Layer::pieces says how.
+// Makes all layers from `first` (the head) on process the tokens in `pieces` pieces, as in a
+// chunked loss (Layer::pieces).
 // REQUIRES: `pieces` divides the tokens of the micro-batch.
 void take_in_pieces(TrainingStep& step, int first, int pieces);
 

@@ -127,8 +127,8 @@ std::vector<ModelStep> StepReader::steps(const Node& node) {
   return result;
 }
 
-// A step is a bare name ("relu") or a map with one key that is the operator, block or structure,
-// beside the optional keys name, from and if. The error location of a step is the place of that one
+// A step is a bare name ("relu"), or a map with one key that is the operator, block or structure,
+// and the optional keys name, from and if. The error location of a step is the place of that one
 // key.
 ModelStep StepReader::step(const Node& node) {
   ModelStep result;
@@ -175,8 +175,9 @@ ModelStep StepReader::step(const Node& node) {
   return result;
 }
 
-// Reads the value of a step's key. Structures are looked up first, then blocks, then operators;
-// is_builtin_step() keeps the three apart.
+// Reads the value of a step's key. Structures are looked up first, then blocks, then operators; no
+// name can be two of these, because blocks must not have the names of the others
+// (is_builtin_step()).
 void StepReader::read_step_body(const Node& node, ModelStep& result) {
   using T = ModelStep::Type;
   for (const auto& [word, type] : structures()) {
@@ -268,8 +269,8 @@ void StepReader::read_residual(const Node& node, ModelStep& result) {
   if (const auto in_place = node.find("inplace")) result.in_place = flag(*in_place, true);
 }
 
-// Probabilities are stored in millionths, rounded up, so that a tiny one does not become 0, which
-// leaves a dropout out.
+// Probabilities are stored in millionths, rounded up. Rounded down, a tiny one would become 0, and
+// a dropout with 0 is left out.
 void StepReader::read_argument(const Node& node, const ArgumentSpec& spec, StepArgument& result) {
   result.given = true;
   result.at = node.error("");

@@ -1,7 +1,8 @@
 // Readers of the parts of a model file: single fields, and lists of layers. model_reader.cpp uses
 // both.
-// A mistake goes to the Diagnostics and reading continues with a harmless value, so that one run
-// reports all mistakes of a file. The caller must check the Diagnostics before it uses a result.
+// A mistake is added to the Diagnostics, and reading continues with a harmless value, so that one
+// run reports all mistakes of a file. The caller must check the Diagnostics before it uses a
+// result.
 #pragma once
 
 #include <string>
@@ -23,18 +24,18 @@ class FieldReader {
   }
   // Reports each key of the map that is not allowed, with the nearest allowed key.
   void check_keys(const Node& node, const std::vector<std::string>& allowed);
-  Expression expression(const Node& node);  // 1 for a mistake
+  Expression expression(const Node& node);  // 1 after a mistake
   bool flag(const Node& node, bool fallback);
   std::string text(const Node& node);
   NameTemplate name(const Node& node);
-  // Whether expressions can use `name`: letters, digits, '_', no digit first, none of the reserved
-  // names. Reports a mistake at `node`.
+  // Whether expressions can use `name`: it consists of letters, digits and '_', does not begin with
+  // a digit, and is not reserved. Reports a mistake at `node`.
   bool variable_name(const Node& node, const std::string& name);
 
   Diagnostics& diagnostics_;
 };
 
-// Reads a `layers:` list, with all lists nested in it, into ModelSteps.
+// Reads a `layers:` list, including all lists nested in it, into ModelSteps.
 class StepReader : FieldReader {
  public:
   // `blocks`: the blocks that a step may use. Only their names and arguments are read, so their
@@ -57,7 +58,7 @@ class StepReader : FieldReader {
   const std::vector<ModelBlock>& blocks_;
 };
 
-// Whether `name` is an operator or a structure. A block must not have such a name, because one key
+// Whether `name` is an operator or a structure. A block must not have such a name, because the key
 // of a step may be any of the three.
 bool is_builtin_step(const std::string& name);
 

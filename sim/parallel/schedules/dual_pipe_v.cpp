@@ -10,7 +10,7 @@
 namespace lockstep::schedules {
 namespace {
 
-// Appends actions; each chunk's micro-batches come in their order.
+// Appends actions. Each chunk's micro-batches have ascending numbers.
 class DualWriter {
  public:
   void forward(int chunk) { program.push_back({Deed::forward, chunk, forwards_[chunk]++}); }
@@ -26,7 +26,7 @@ class DualWriter {
     program.push_back(action);
     left_.push_back(action);
   }
-  // The oldest weight gradient that input() has left; nothing if there is none.
+  // Appends the oldest weight gradient that input() has postponed; does nothing if there is none.
   void weight() {
     if (left_.empty()) return;
     program.push_back({Deed::backward_weight, left_.front().chunk, left_.front().micro});
@@ -42,7 +42,7 @@ class DualWriter {
 
 }  // namespace
 
-// The loops are the eight steps of dualpipev.py, in its order.
+// The loops are the eight steps of dualpipev.py, in the same order.
 RankProgram dual_pipe_v(const PipelineShape& shape, int rank) {
   const int after = shape.stages - 1 - rank;
   DualWriter write;
@@ -57,8 +57,8 @@ RankProgram dual_pipe_v(const PipelineShape& shape, int rank) {
     write.forward(1);
   }
   for (int i = 0; i < shape.micro_batches - 2 * shape.stages + rank + 1; ++i) {
-    // The first pair of the last rank runs one after the other, which shortens the bubble
-    // (dualpipev.py).
+    // The last rank runs its first forward and backward one after the other, which shortens the
+    // bubble (dualpipev.py).
     if (i == 0 && after == 0) {
       write.forward(0);
       write.backward(1);
@@ -71,7 +71,7 @@ RankProgram dual_pipe_v(const PipelineShape& shape, int rank) {
     write.backward(1);
     write.pair(1, 0);
   }
-  // The second half of these backwards leaves weight gradients to the end.
+  // The second half of these backwards postpones weight gradients to the end.
   for (int i = 0; i < 2 * (rank + 1); ++i) {
     const int chunk = i % 2 == 0 ? 1 : 0;
     if (i > rank) {

@@ -1,6 +1,6 @@
 // Schedules that run all forwards before all backwards: GPipe (Huang et al. 2019, arXiv 1811.06965)
-// with one chunk, looped breadth-first (Lamy-Poirier 2022, arXiv 2211.05953) with several. All
-// ranks have the same program; every micro-batch is in flight at the end of forward.
+// with one chunk, and looped breadth-first (Lamy-Poirier 2022, arXiv 2211.05953) with several. All
+// ranks have the same program, and every micro-batch is in flight at the end of forward.
 #include "parallel/schedules/schedules.hpp"
 
 namespace lockstep::schedules {
@@ -22,8 +22,8 @@ RankProgram gpipe(const PipelineShape& shape) {
   return program;
 }
 
-// All micro-batches go through a chunk before the next chunk begins; backward is the mirror image,
-// in chunks and in micro-batches.
+// All micro-batches go through a chunk before the next chunk begins. Backward is the mirror image,
+// both in chunks and in micro-batches.
 RankProgram looped_breadth_first(const PipelineShape& shape) {
   RankProgram program;
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {

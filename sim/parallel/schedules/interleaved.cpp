@@ -1,4 +1,4 @@
-// Schedules that alternate one forward and one backward after a warm-up of forwards: 1F1B, also
+// Schedules that, after a warm-up of forwards, alternate one forward and one backward: 1F1B, also
 // called PipeDream-Flush (Narayanan et al. 2021, arXiv 2006.09503), with one chunk, and
 // Megatron-LM's interleaved schedule (Narayanan et al. 2021, arXiv 2104.04473) with several. The
 // warm-up fills the time until a rank's first backward can run.
@@ -15,8 +15,8 @@ int group_size(const PipelineShape& shape) {
 
 namespace {
 
-// The passes of all micro-batches through all chunks, group by group; the last group may be
-// smaller.
+// The passes of all micro-batches through all chunks, group by group. The last group may be smaller
+// than the others.
 std::vector<ChunkPass> passes(const PipelineShape& shape, bool backward) {
   const int group = group_size(shape);
   std::vector<ChunkPass> result;
@@ -30,7 +30,8 @@ std::vector<ChunkPass> passes(const PipelineShape& shape, bool backward) {
   return result;
 }
 
-// A program of `ahead` forwards, then a forward before each backward as long as forwards are left.
+// A program of `ahead` forwards, then one forward before each backward, as long as forwards are
+// left.
 RankProgram alternating(const std::vector<ChunkPass>& forwards,
                         const std::vector<ChunkPass>& backwards, std::size_t ahead) {
   RankProgram program;
@@ -62,8 +63,8 @@ RankProgram one_forward_one_backward(const PipelineShape& shape, int rank) {
 }
 
 // The warm-up of the last stage is one group through all chunks but the last. Each stage before it
-// has two forwards more, one for the way to the last stage and one for the way back (Megatron-LM,
-// get_pp_rank_microbatches; PyTorch, _get_warmup_ops).
+// has two forwards more than the next stage: one for the path to the last stage and one for the
+// path back (Megatron-LM, get_pp_rank_microbatches; PyTorch, _get_warmup_ops).
 RankProgram interleaved(const PipelineShape& shape, int rank) {
   const int ahead = (shape.chunks - 1) * group_size(shape) + 2 * (shape.stages - 1 - rank);
   return alternating(passes(shape, false), passes(shape, true), static_cast<std::size_t>(ahead));

@@ -1,9 +1,9 @@
-// PipeDream (Narayanan et al. 2019; fact H75): one forward, one backward, without a drain between
-// steps. A stage runs ahead of its backwards by one forward for each stage behind it. PipeDream-2BW
-// (Narayanan et al. 2021, arXiv 2006.09503, section 3.1) computes the micro-batches of a step with
-// the weights of the step before.
-// Rank 0 of 3, steps of 2 micro-batches:   opening F0 F1 | step F0 B0 F1 B1 | step F0 B0 F1 B1 |
-// ...
+// PipeDream (Narayanan et al. 2019; fact H75): one forward and one backward alternate, and the
+// pipeline never drains between steps. A stage runs ahead of its backwards by one forward for each
+// stage behind it. PipeDream-2BW (Narayanan et al. 2021, arXiv 2006.09503, section 3.1) computes
+// the micro-batches of a step with the weights of the step before. Example: rank 0 of 3, steps of 2
+// micro-batches:
+//   opening F0 F1 | step F0 B0 F1 B1 | step F0 B0 F1 B1 | ...
 #include "parallel/schedule.hpp"
 
 namespace lockstep {
@@ -11,12 +11,12 @@ namespace lockstep {
 EndlessProgram endless_program(const PipelineShape& shape, int rank) {
   const int ahead = shape.stages - 1 - rank, micro_batches = shape.micro_batches;
   EndlessProgram program;
-  // The first stage receives no activation, the last no gradient.
+  // The first stage receives no activation, and the last stage no gradient.
   const auto receive = [&](RankProgram& to, Deed deed, int micro) {
     const bool there_is_one = deed == Deed::receive_activation ? rank > 0 : ahead > 0;
     if (there_is_one) to.push_back({deed, 0, micro % micro_batches});
   };
-  // The receive for the next micro-batch is posted before this one's output is sent, so that
+  // The receive for the next micro-batch is posted before the output of this one is sent, so that
   // messages travel during compute.
   const auto forward = [&](RankProgram& to, int micro) {
     to.push_back({Deed::forward, 0, micro % micro_batches});
@@ -38,8 +38,8 @@ EndlessProgram endless_program(const PipelineShape& shape, int rank) {
   return program;
 }
 
-// pipedream: the `ahead` micro-batches in flight belong to ceil(ahead / micro_batches) steps, each
-// with its version. 2BW: always the version of the step before.
+// pipedream: the `ahead` micro-batches in flight belong to ceil(ahead / micro_batches) steps, and
+// each step has a version of its own. pipedream_2bw: always the version of the step before.
 int stashed_weights(PipelineSchedule schedule, const PipelineShape& shape, int rank) {
   if (drains(schedule)) return 0;
   if (schedule == PipelineSchedule::pipedream_2bw) return 1;

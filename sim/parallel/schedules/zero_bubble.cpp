@@ -1,17 +1,18 @@
-// Zero-bubble schedules (Qi et al. 2023, arXiv 2401.10241): backward is divided, and gradients of
-// weights, on which no other rank waits, fill the time in which a rank would be idle. The generator
-// covers ZB-H1, ZB-H2, and PyTorch's ScheduleInterleavedZeroBubble, which is ZB-H1 with chunks.
+// Zero-bubble schedules (Qi et al. 2023, arXiv 2401.10241). They divide backward: no other rank
+// waits for gradients of weights, so these fill the time in which a rank would be idle. The
+// generator covers ZB-H1, ZB-H2, and PyTorch's ScheduleInterleavedZeroBubble, which is ZB-H1 with
+// several chunks.
 #include <algorithm>
 
 #include "parallel/schedules/schedules.hpp"
 
 namespace lockstep::schedules {
 
-// The warm-up of each stage has `reach` forwards more than that of the stage behind it, and each
-// stage delays `reach` more weight gradients than the stage before it. With reach = 1, as many
-// micro-batches are in flight as in 1F1B. With reach = 2 (ZB-H2), the first stage has twice as many
-// less one; if the three passes take equal times, no rank waits between its first and its last
-// action.
+// The warm-up of each stage has `reach` forwards more than that of the next stage, and each stage
+// postpones `reach` more weight gradients than the stage before it. With reach = 1, as many
+// micro-batches are in flight as in 1F1B. With reach = 2 (ZB-H2), the first stage has 2 x stages -
+// 1 micro-batches in flight; if the three passes take equal times, no rank waits between its first
+// and its last action.
 RankProgram zero_bubble(const PipelineShape& shape, int rank, int reach) {
   const std::vector<ChunkPass> forwards = interleaved_forwards(shape);
   const std::vector<ChunkPass> backwards = interleaved_backwards(shape);

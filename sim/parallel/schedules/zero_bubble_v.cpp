@@ -9,7 +9,8 @@
 namespace lockstep::schedules {
 namespace {
 
-// Appends actions; counts the micro-batches of each chunk and each of the three passes.
+// Appends actions. Counts, for each chunk and each of the three passes, the micro-batches that are
+// done.
 class VWriter {
  public:
   explicit VWriter(int micro_batches) : micro_batches_(micro_batches) {}
@@ -22,22 +23,23 @@ class VWriter {
     input(chunk);
     weight(chunk);
   }
-  // All weight gradients of the chunk that input gradients have left.
+  // Appends all weight gradients of the chunk whose input gradients have been appended.
   void left_weights(int chunk) {
     while (next_[chunk][2] < next_[chunk][1]) weight(chunk);
   }
   RankProgram program() && { return std::move(program_); }
 
  private:
-  // The pattern needs at least 2 x stages - 1 micro-batches; micro-batches beyond the step's own
-  // are counted, but not written.
+  // The pattern needs at least 2 x stages - 1 micro-batches. Numbers beyond the step's own
+  // micro-batches are counted, but their actions are not appended.
   void add(Deed deed, int chunk, std::size_t counter) {
     const int micro = next_[chunk][counter]++;
     if (micro < micro_batches_) program_.push_back({deed, chunk, micro});
   }
 
   int micro_batches_;
-  std::array<std::array<int, 3>, 2> next_{};  // by chunk; of forward, input, weight
+  // by chunk; counters of forward, input gradient, weight gradient
+  std::array<std::array<int, 3>, 2> next_{};
   RankProgram program_;
 };
 
