@@ -62,7 +62,7 @@ template <class Visitor>
 void describe(Visitor& v, OptimizerSpec& o) {
   v.field("name", o.name, "Update rule. muon: of the matrices of hidden layers, AdamW of the rest.",
           {.several = true});
-  v.field("momentum", o.momentum, "Momentum of sgd and rmsprop; 0 keeps no state.",
+  v.field("momentum", o.momentum, "Momentum of sgd and rmsprop; with 0 no momentum is stored.",
           {.min = 0, .max = 1, .several = true});
   v.field("weight_decay", o.weight_decay, "Weight decay; not 0 costs one more pass when not fused.",
           {.min = 0, .max = 10});

@@ -66,7 +66,7 @@ void describe(Visitor& v, DeviceFile& d) {
   v.field("architecture", d.architecture, "Generation.", {.required = true});
   v.field("compute_capability", d.compute_capability,
           "CUDA compute capability times ten (80, 86, 90); 0 for a CPU.", {.min = 0, .max = 200});
-  v.field("multiprocessors", d.multiprocessors, "Streaming multiprocessors; cores of a CPU.",
+  v.field("multiprocessors", d.multiprocessors, "Streaming multiprocessors; 1 for a CPU core.",
           {.min = 1, .max = 100000, .required = true});
   v.field("clock", d.clock, "Boost clock.",
           {.unit = Dimension::hertz, .min = 1e6, .max = 1e11, .required = true});

@@ -28,8 +28,9 @@ struct RecipeRule {
 // (forward, 1.84 and 1.45 ms) nearest to their measurements (docs/fast-path.md).
 constexpr double speed_by_row = 0.6;
 
-// Bytes per element include the scales of small blocks: mxfp8 has one byte per 32 values, nvfp4 one
-// per 16. The scales of larger blocks are neglected.
+// Bytes per element include the scales of blocks: mxfp8 has one byte per 32 values, nvfp4 one per 16,
+// fp8-blockwise four per 128 (Transformer Engine's Float8BlockQuantizer). Weights under fp8-blockwise
+// have four bytes per 128 x 128 values, which this neglects. Scales of whole rows or tensors count 0.
 RecipeRule rule_of(LowPrecisionRecipe recipe) {
   switch (recipe) {
     case LowPrecisionRecipe::none:
@@ -43,7 +44,7 @@ RecipeRule rule_of(LowPrecisionRecipe recipe) {
     case LowPrecisionRecipe::fp8_current:
       return {.engine = true, .reads_maximum = true};
     case LowPrecisionRecipe::fp8_blockwise:
-      return {.engine = true, .both_ways = true};
+      return {.element_bytes = 1 + 4.0 / 128, .engine = true, .both_ways = true};
     case LowPrecisionRecipe::mxfp8:
       return {.element_bytes = 33.0 / 32, .engine = true, .both_ways = true};
     case LowPrecisionRecipe::nvfp4:
