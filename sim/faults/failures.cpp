@@ -87,8 +87,8 @@ void Failures::draw(Failing component, int number, double now) {
   coming_.push({{now + exponential_draw(key) / speed, component, number}, generation, false});
 }
 
-// Whether the event is a drawn failure of a node, its link or a worker, or makes the node slow, and
-// the node has left since the draw.
+// Whether the event was drawn for a node, its link or its workers, and the node has left since the
+// draw.
 bool Failures::outdated(const Coming& coming) const {
   if (!of_a_node(coming.what) || coming.given) return false;
   return generation_.at(coming.number) != coming.generation;

@@ -29,7 +29,7 @@ struct MemoryCopies {
 // The plan of a run: one job, its failures and its checkpoints. Durations are in seconds, progress
 // in optimizer steps.
 struct LongRun {
-  // Optimizer steps of the whole run; independent workers' steps are counted together.
+  // Optimizer steps of the whole run.
   double steps = 0;
   // Optimizer steps per second of all nodes together, by number of participating nodes. 0 = these
   // nodes are too few. The last entry is for all nodes.

@@ -160,7 +160,7 @@ class Player {
   Progress progress_;
   std::set<int> state_nodes_;     // nodes that hold the state (place_state())
   std::set<int> leaving_;         // nodes that leave as soon as everything is saved
-  std::set<int> slow_, overdue_;  // `overdue_`: slow nodes that are due to be evicted
+  std::set<int> slow_, overdue_;  // slow nodes in use; slow nodes that are due to be evicted
   std::vector<int> free_places_;  // the last one of the list is taken first
   // True: nodes have joined that take part as soon as everything is saved.
   bool regroups_ = false;

@@ -17,8 +17,8 @@ double error_of_mean(const std::vector<double>& values) {
   return normal_quantile(0.975) * standard_deviation(values) / std::sqrt(count) / mean(values);
 }
 
-// Whether the runs suffice: at least `runs` of them, and with `until` its precision or its largest
-// number of runs.
+// Whether the runs suffice: at least the number `runs` was played, and the mean is as precise as
+// `until` demands, or the largest number of runs is reached.
 bool is_enough(const Faults& faults, const std::vector<double>& seconds) {
   const auto runs = static_cast<int>(seconds.size());
   if (runs < faults.runs) return false;

@@ -96,7 +96,7 @@ PipelineShape pipeline_shape(const Job& job);
 // The job of one part of the model. Its costs refer to `job`, so `job` must outlive the result.
 Job part_job(const Job& job, std::size_t part);
 
-// The outcome of a simulation: values of the steady state, and those of the first step.
+// The outcome of a simulation: the steady state, and separately the first step.
 struct StrategyResult {
   // Seconds of each simulated optimizer step after the first, or only of the steady state if there
   // is one. If the program repeats after several steps, each entry is the mean over such a period.
@@ -155,8 +155,8 @@ class Strategy {
   // A lower bound of the seconds of a simulated step that follows from the step's transfers; 0 =
   // unknown.
   virtual double least_communication_seconds(const Job&) const { return 0; }
-  // The messages and the tensors in each of them, for programs that compare them with those of real
-  // programs (`export --layers`).
+  // The messages and the tensors that each message contains. Other programs compare them with the
+  // messages of real training (`export --layers`).
   virtual nlohmann::ordered_json communication(const Job& job) const = 0;
   // Options that differ from their defaults and have no effect in this job.
   virtual std::vector<IdleOption> idle_options(const Job& job) const = 0;
