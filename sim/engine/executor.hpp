@@ -2,10 +2,10 @@
 // links. The engine's own programs, the parameter server, pairwise gossip and the programs of
 // strategies/common that run steps and change links await its awaitables; all other code of
 // strategies uses RankGroup only. Two executors run the same programs and give the same times:
-//  SimGrid   Each program is an actor. An await blocks the actor in await_ready(), which then
-//            returns true, so that the coroutine never suspends. SimGrid is the reference.
-//  the loop  An await suspends the coroutine, and a heap of moments resumes it. Flows share links
-//            in a fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
+//   SimGrid   Each program is an actor. An await blocks the actor in await_ready(), which then
+//             returns true, so that the coroutine never suspends. SimGrid is the reference.
+//   the loop  An await suspends the coroutine, and a heap of moments resumes it. Flows share links
+//             in a fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
 // Only one program runs, until it waits; then the next has its turn. Programs that can continue
 // take turns in the order in which they were woken. If several programs can continue at the same
 // moment (to clock_precision), they take turns in the order in which they began to wait; programs

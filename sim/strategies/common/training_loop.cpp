@@ -135,7 +135,7 @@ class TrainingLoop {
   std::vector<Part>& parts() { return parts_; }
 
  private:
-  // The micro-batches of a step without a pipeline. Those that repeat are skipped
+  // The micro-batches of a step without a pipeline. Micro-batches that repeat are skipped
   // (micro_batches.hpp).
   Program one_after_the_other(int step) {
     Part& part = parts_.front();
