@@ -1,5 +1,5 @@
-// Messages between two rank groups, for example between neighboring stages of a pipeline. Lane i of
-// the sender sends to lane i of the receiver, one message after the other. World::add_channel()
+// Messages between two rank groups, for example between neighbouring stages of a pipeline. Lane i
+// of the sender sends to lane i of the receiver, one message after the other. World::add_channel()
 // makes a channel; the programs of the two groups call send() and receive(). A message starts when
 // it has been sent, the receiver has posted its receive, and the message before it has arrived
 // (NCCL's point-to-point operations need both sides).

@@ -90,7 +90,7 @@ class Executor {
   double now() const { return now_; }
   // Starts a program at the moment `at`, or at once if `at` has passed. SimGrid gives the program's
   // actor this `name`; the loop ignores it. The executor owns the program until the program returns
-  // or is canceled.
+  // or is cancelled.
   virtual ProgramId start(std::string_view name, Program program, double at = 0) = 0;
   // Ends a program that waits, and removes it from the queue or the link at which it waits. Does
   // nothing if the program has returned. Throws std::logic_error if a program cancels itself.
@@ -98,7 +98,7 @@ class Executor {
   // Runs until all programs have returned. If a program throws an exception, run() throws it.
   // Throws std::logic_error if the remaining programs all wait for each other.
   virtual void run() = 0;
-  // Ends the run when the running program next waits or returns; all other programs are canceled.
+  // Ends the run when the running program next waits or returns; all other programs are cancelled.
   virtual void stop() = 0;
 
   // Links and routes. Links are numbered 0, 1, ...; equal routes get the same id.
@@ -166,7 +166,7 @@ class Bell {
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
-  // Awaited: the wait of one program at a bell, with a time limit. If the program is canceled, the
+  // Awaited: the wait of one program at a bell, with a time limit. If the program is cancelled, the
   // destructor removes the wait from the bell's list.
   class Ring {
    public:
@@ -190,7 +190,7 @@ class Bell {
     Bell& bell_;
     double until_;
     Executor::Fiber* fiber_ = nullptr;
-    Ring *before_ = nullptr, *after_ = nullptr;  // neighbors in the bell's list
+    Ring *before_ = nullptr, *after_ = nullptr;  // neighbours in the bell's list
     bool waits_ = false, rung_ = false;
   };
 

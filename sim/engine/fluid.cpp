@@ -209,7 +209,7 @@ void FluidNetwork::settle(Route& route) {
 }
 
 // Marks the rates of the route's part as unknown. A zero rate makes set_rate() compute the route's
-// end anew even if the new rate equals the old one.
+// end again even if the new rate equals the old one.
 void FluidNetwork::forget_rates(Route& route) {
   route.rate = 0;
   Part& part = parts_[at(route.part)];

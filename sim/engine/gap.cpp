@@ -28,7 +28,7 @@ std::size_t divide_together(const CollectiveWindows& collectives, std::size_t fi
     Wide exposed{}, host_bound{}, now = from;
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const Wide start = windows[i].start + nothing, end = windows[i].end + nothing;
-      // If a window begins where the window before ends, there is no idle time to divide.
+      // If a window begins when the previous window ends, there is no idle time to divide.
       if (i == 0 || windows[i].start > windows[i - 1].end) {
         const Wide idle = start > now ? start - now : nothing;
         const Wide unissued = *wide(ready[i] + lane) - now;

@@ -5,7 +5,7 @@
 
 namespace lockstep {
 
-// Values beyond the last pair of vectors are visited one by one.
+// Values beyond the last pair of vectors are visited one after the other.
 LOCKSTEP_WIDE_VECTORS
 Range range_of(std::span<const double> values) {
   constexpr std::size_t step = 2 * wide_lanes;

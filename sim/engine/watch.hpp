@@ -24,7 +24,7 @@ struct WorkLabel {
 // The timing of a work's parts on a stream, in seconds.
 struct PartsDone {
   const std::vector<NamedWork::Part>& parts;
-  const std::vector<double>& seconds;  // by part: the time in which the stream is busy with it
+  const std::vector<double>& seconds;  // by part: the time in which the stream executes the part
   DeviceSlowdown slowness;
   double issued = 0;  // the time at which the host begins to issue the first part
   double start = 0, end = 0;

@@ -48,7 +48,7 @@ class CollectiveWindows {
   std::size_t count() const { return first_ + collectives_.size(); }
   bool forgotten(std::size_t serial) const { return serial < first_; }
   const Collective& collective(std::size_t serial) const { return collectives_[serial - first_]; }
-  // The windows of one group, from collective first() on. Neighboring collectives are groups()
+  // The windows of one group, from collective first() on. Neighbouring collectives are groups()
   // elements apart.
   const Window* of_group(std::size_t group) const { return windows_.data() + group; }
   const Window& at(std::size_t serial, std::size_t group) const {

@@ -96,7 +96,7 @@ inline constexpr double most_times = 100;
 // Plays one run. `run` is the number of the repetition, which is part of the key of every draw.
 LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
 
-// The interval between checkpoints, in seconds of work, that minimizes the run's time, by an
+// The interval between checkpoints, in seconds of work, that minimises the run's time, by an
 // estimate of higher order (Daly, "A higher order estimate of the optimum checkpoint interval for
 // restart dumps", 2006; its first term is sqrt(2 write M), Young 1974). Infinite if there are no
 // failures (M, the mean time between failures, is infinite).

@@ -1,4 +1,4 @@
-// The replicas of a job whose replicas fail and return one by one: which replicas have all their
+// The replicas of a job whose replicas fail and return separately: which replicas have all their
 // nodes, and which train. Used by the player of a long run (player.hpp) with `recovery: replicas`.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Plays many runs, each with random failures of its own, and summarizes their outcomes: means, the
+// Plays many runs, each with random failures of its own, and summarises their outcomes: means, the
 // 5 % and 95 % quantiles of the finish, and the error of the mean finish. With `until`, runs are
 // added until this error is small enough.
 #include <cmath>

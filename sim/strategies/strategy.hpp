@@ -1,8 +1,8 @@
 // The interface of strategies, with the job as its input and the result as its output. To add a
-// strategy, derive from Strategy in a new folder, where the program reads like the simulated
-// algorithm, and list it in strategies/table.hpp. sim/points calls simulate() and stage_memory()
-// for each point of a scenario (a strategy on a number of GPUs). Times are in seconds, sizes in
-// bytes, rates in bytes/s.
+// strategy, derive from Strategy in a new folder, write its program such that it reads like the
+// simulated algorithm, and list it in strategies/table.hpp. sim/points calls simulate() and
+// stage_memory() for each point of a scenario (a strategy on a number of GPUs). Times are in
+// seconds, sizes in bytes, rates in bytes/s.
 #pragma once
 
 #include <algorithm>

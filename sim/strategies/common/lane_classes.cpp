@@ -1,5 +1,5 @@
-// Color refinement over the groups of every axis (the 1-dimensional Weisfeiler-Leman algorithm). At
-// first, all ranks of a kind are one class. A class is divided as long as two of its ranks see
+// Colour refinement over the groups of every axis (the 1-dimensional Weisfeiler-Leman algorithm).
+// At first, all ranks of a kind are one class. A class is divided as long as two of its ranks see
 // different classes among the members of their groups.
 #include "strategies/common/lane_classes.hpp"
 

@@ -1,10 +1,10 @@
-// Lane classes: classes of ranks that behave alike, because they are equal and have equal neighbors
-// in their groups. One lane (engine/ranks.hpp) can stand for all ranks of a class. The classes are
-// the coarsest partition of the ranks such that all ranks of a class see the same classes in their
-// groups. Used by RankSpeeds (stragglers.hpp).
+// Lane classes: classes of ranks that behave alike, because they are equal and have equal
+// neighbours in their groups. One lane (engine/ranks.hpp) can stand for all ranks of a class. The
+// classes are the coarsest partition of the ranks such that all ranks of a class see the same
+// classes in their groups. Used by RankSpeeds (stragglers.hpp).
 //
 // Example: 4,096 ranks are in groups of 8. On a second axis, the ranks at the same place of these
-// groups are a group. One rank is slow. The classes are: the slow rank; its 7 neighbors; the 511
+// groups are a group. One rank is slow. The classes are: the slow rank; its 7 neighbours; the 511
 // ranks at the same place in the other groups of 8; all other ranks.
 #pragma once
 

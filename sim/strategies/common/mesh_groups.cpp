@@ -49,7 +49,7 @@ double exchange_seconds(const Job& job, const AxisExchange& exchange) {
       .seconds();
 }
 
-// If two neighboring stages fit on one node, the message remains inside; otherwise it crosses
+// If two neighbouring stages fit on one node, the message remains inside; otherwise it crosses
 // nodes. All ranks of the stage that are on one node send at the same time.
 CommGroup neighbour_group(const Job& job) {
   const int node = job.machine.gpus_per_node, stage = job.mesh.stage_gpus();

@@ -1,7 +1,7 @@
 // The groups of ranks along the axes of a job's mesh, in two forms: CommGroup is their placement on
 // nodes, for the costs of collectives; RankGroups is the group of each rank, for lanes and
 // communicators. Strategies use these functions for every communicator. Ranks are numbered within a
-// stage: tensor ranks are neighbors, then come context ranks and data ranks.
+// stage: tensor ranks are neighbours, then come context ranks and data ranks.
 //
 // Example: 8 GPUs of a stage, tensor 2, context 1, data 4.
 //   tensor groups    {0 1} {2 3} {4 5} {6 7}   2 ranks, stride 1
@@ -28,7 +28,7 @@ CommGroup expert_gradient_group(const Job& job);
 CommGroup axis_group(const Job& job, Axis axis);
 // Seconds that an exchange takes without other traffic, by collective_cost().
 double exchange_seconds(const Job& job, const AxisExchange& exchange);
-// The same rank of two neighboring stages, for the messages between them.
+// The same rank of two neighbouring stages, for the messages between them.
 CommGroup neighbour_group(const Job& job);
 
 // The group of each rank of a stage, if groups have `ranks` ranks that are `stride` apart. The next

@@ -138,7 +138,7 @@ LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
   };
   const LinkId id = world_.add_link(name, name, now(0), count);
   links_.emplace(std::pair(kind, place), id);
-  // Slow links and neighbors change the rate while the world runs.
+  // Slow links and neighbours change the rate while the world runs.
   const auto change = [this, id, now] { world_.set_capacity(id, now(world_.now())); };
   const Stragglers& stragglers = job_.stragglers;
   for (const SlowLink& slow : stragglers.slow_links) {

@@ -44,7 +44,7 @@ class JobNetwork {
   // REQUIRES: World::run() has not begun.
   PricedTransfer host_device_copy(double bytes);
   // Makes `count` equal links of one class at a place, each with `bytes_per_second`. The place is a
-  // node's number, or for uplinks a leaf switch's number. Slow links and neighbors (other jobs;
+  // node's number, or for uplinks a leaf switch's number. Slow links and neighbours (other jobs;
   // straggler_options.hpp) reduce the rate at this place. Returns the same link for the same class
   // and place.
   LinkId link(LinkClass kind, int place, double bytes_per_second, int count = 1);
@@ -59,7 +59,7 @@ class JobNetwork {
   static constexpr int everywhere = -1;
   std::map<std::pair<LinkClass, int>, LinkId> links_;
   std::map<LinkId, CommGroup> group_;  // by link: the group whose collective used the link first
-  std::vector<bool> sending_;          // by neighbor: whether it sends a burst at present
+  std::vector<bool> sending_;          // by neighbour: whether it sends a burst at present
 };
 
 }  // namespace lockstep

@@ -54,9 +54,9 @@ double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::siz
 }
 
 // Whether the latest period took every stage and every host as long as the mean of all stages.
-// After a long first step, a host may be ahead of its device, or a stage ahead of its neighbors. If
-// such a host is slower than its device, it loses time against the device (`lost`, in seconds), and
-// steps will not stay equal.
+// After a long first step, a host may be ahead of its device, or a stage ahead of its neighbours.
+// If such a host is slower than its device, it loses time against the device (`lost`, in seconds),
+// and steps will not stay equal.
 bool all_keep_pace(const TrainingWorld& training, double step, std::size_t period) {
   for (const StageRanks& stage : training.stages) {
     const std::vector<StepRecord>& steps = stage.ranks.steps();

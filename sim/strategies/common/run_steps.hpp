@@ -1,4 +1,4 @@
-// Simulates one step after the other until steps repeat, and summarizes them. The training loop
+// Simulates one step after the other until steps repeat, and summarises them. The training loop
 // calls run_steps() or run_apart(). The file also has functions that every strategy needs: the
 // costs of a step, interference, provenance, the choice of the executor.
 #pragma once
@@ -20,7 +20,7 @@ class TrainingWorld;
 inline constexpr int agreeing_steps = 3;
 inline constexpr double agreement = 1e-9;  // largest difference, relative to the step
 
-// Sums device and communication seconds by provenance: measured, interpolated, modeled.
+// Sums device and communication seconds by provenance: measured, interpolated, modelled.
 class ProvenanceTally {
  public:
   void add(Provenance provenance, double seconds);

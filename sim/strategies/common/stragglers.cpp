@@ -24,7 +24,7 @@ constexpr std::uint32_t slow_period_begin_event = 3;
 constexpr std::uint32_t hiccup_event = 4;
 constexpr std::uint32_t burst_event = 5;
 
-// The share of a link's rate that always remains, however many neighbors send.
+// The share of a link's rate that always remains, however many neighbours send.
 constexpr double least_left = 1e-3;
 
 // The smallest factor on a rank's device time under any distribution.
@@ -57,7 +57,7 @@ bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, in
          (has_one(stretch - 1) && !begins_before(stretch - 1, place + 1));
 }
 
-// Whether the neighbor pauses between bursts. If not, its bursts count as constant traffic.
+// Whether the neighbour pauses between bursts. If not, its bursts count as constant traffic.
 bool in_bursts(const Neighbour& neighbour) {
   return neighbour.lasts && neighbour.every && *neighbour.lasts < *neighbour.every;
 }
@@ -103,7 +103,7 @@ double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int ba
   return late ? hiccups.seconds : 0;
 }
 
-// The rate of the slowest slow link at this place, less the shares of all neighbors that send.
+// The rate of the slowest slow link at this place, less the shares of all neighbours that send.
 double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkClass link, int place,
                   const LinkMoment& moment) {
   // Whether this place has the node's link of this class.

@@ -25,7 +25,7 @@ inline constexpr double usual_spread = 0.025;
 bool any(const Stragglers& stragglers);
 // Whether any drawn value differs from step to step. If so, each rank needs its own lane.
 bool random(const Stragglers& stragglers);
-// Whether any neighbor (another job) sends in bursts, which are drawn.
+// Whether any neighbour (another job) sends in bursts, which are drawn.
 bool has_bursts(const Stragglers& stragglers);
 // Whether the rate of any link changes during the run, because of bursts or links that become slow.
 bool changes(const Stragglers& stragglers);
@@ -41,7 +41,7 @@ double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int ba
 // A moment of the simulation that determines the rates of links.
 struct LinkMoment {
   double time = 0;  // seconds of simulated time
-  // By entry of Stragglers::neighbours: whether a neighbor with bursts sends a burst at this
+  // By entry of Stragglers::neighbours: whether a neighbour with bursts sends a burst at this
   // moment.
   std::vector<bool> sending{};
 };
@@ -52,14 +52,14 @@ double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkCl
 // Remaining share of the rate of the slowest link of this class among the job's nodes.
 double least_speed_left(const Job& job, LinkClass link, const LinkMoment& moment);
 
-// The bursts of a neighbor, with exponentially distributed pauses between them.
+// The bursts of a neighbour, with exponentially distributed pauses between them.
 struct Bursts {
   double lasts = 0, every = 0;  // seconds; `every` is a mean
   std::uint64_t seed = 0;
   int neighbour = 0;
   double pause(int before) const;  // seconds of the pause before burst number `before`
 };
-// The bursts of Stragglers::neighbours[neighbour]; absent if that neighbor always sends.
+// The bursts of Stragglers::neighbours[neighbour]; absent if that neighbour always sends.
 std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour);
 // Calls change(true) when a burst begins and change(false) when it ends, until `over` rings.
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change);

@@ -1,4 +1,4 @@
-// The error of strategies that cut matrices if the optimizer is Muon, which orthogonalizes whole
+// The error of strategies that cut matrices if the optimizer is Muon, which orthogonalises whole
 // matrices. Strategies return it from Strategy::optimizer_misfit().
 #pragma once
 

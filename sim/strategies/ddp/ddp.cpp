@@ -75,7 +75,7 @@ class Reducer final : public TrainingHooks {
 
   void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
-  // A SyncBatchNorm layer needs the statistics of all ranks before it normalizes.
+  // A SyncBatchNorm layer needs the statistics of all ranks before it normalises.
   Program pre_forward(int unit) override {
     gather_statistics(statistics_of(unit));
     co_return;

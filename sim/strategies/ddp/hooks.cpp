@@ -62,7 +62,7 @@ QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts
 
 // PowerSGD (fact 21) replaces an m x n gradient M by the factors P (m x r) and Q (n x r). Three
 // reductions follow each other: the tensors that are too small to compress; P = M Q; and Q = M' P,
-// after P has been orthogonalized. Because the factors have few columns, the time of each product
+// after P has been orthogonalised. Because the factors have few columns, the time of each product
 // is that of reading or writing M once. Error feedback adds three passes over the bucket before and
 // three after.
 HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tensors, int rank,

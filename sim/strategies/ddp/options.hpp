@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// The method that orthogonalizes the columns of PowerSGD's factors.
+// The method that orthogonalises the columns of PowerSGD's factors.
 enum class Orthogonalization {
   fused,         // one kernel for each column
   gram_schmidt,  // PyTorch's code: seven kernels for each column, for both factors (fact 21)

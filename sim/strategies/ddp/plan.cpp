@@ -211,7 +211,7 @@ bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
   return job.framework == FrameworkKind::megatron && !options.overlap;
 }
 
-// One bucket that no model can fill; the gradients lie in it.
+// One bucket that no model can fill; the gradients lie in the bucket.
 DdpOptions options_for(const Job& job, DdpOptions options) {
   if (!keeps_one_buffer(job, options)) return options;
   constexpr double all = 1e18;

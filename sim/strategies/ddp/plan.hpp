@@ -30,7 +30,7 @@ struct PlannedBucket {
 
 // A batch norm whose statistics cover all ranks (torch/nn/modules/_functions.py: SyncBatchNorm). In
 // forward, the mean, inverse deviation and count of each rank are all-gathered before the values
-// are normalized. In backward, two sums for each channel are all-reduced before the gradient of the
+// are normalised. In backward, two sums for each channel are all-reduced before the gradient of the
 // input is computed. No layer runs beside these messages.
 struct SharedStatistics {
   QueuedWork joined;       // copy of the rank's statistics into one tensor

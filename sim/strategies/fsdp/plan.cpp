@@ -17,7 +17,7 @@ namespace {
 
 // Host time of FSDP's Python code around a unit, as a multiple of the dispatch of one backward
 // operator. The numbers were derived for a host whose dispatch takes host_dispatch seconds; as
-// multiples, they scale with the simulated host. Modeled defaults:
+// multiples, they scale with the simulated host. Modelled defaults:
 //   a hook    200 us, before and after forward and backward. With a profiler attached, which about
 //             doubles the time of Python, one trace shows 454 us for the post-forward hook and
 //             1.04 ms for the whole post-backward hook (pytorch issue 102434), and another
@@ -170,7 +170,7 @@ class Pricing {
     unit.after_later_reduce = kernels(after + 3 * kept * shard, launches + tensors);
   }
 
-  // Replaces the exchanges of a unit by ZeRO++'s exchanges. The scales of the quantized blocks are
+  // Replaces the exchanges of a unit by ZeRO++'s exchanges. The scales of the quantised blocks are
   // left out, because they are less than 0.1 % of the bytes.
   void zero_plus_plus(FsdpUnitPlan& unit, double all) const {
     constexpr double int8 = 1, int4 = 0.5;
@@ -192,8 +192,8 @@ class Pricing {
       unit.after_gather = job_.costs->stream((int8 + gather) * all, 1);
     }
     if (!options.quantized_gradients) return;
-    // Gradients are joined and quantized, exchanged by all-to-all, read and added up. On several
-    // nodes, this happens first inside each node; the sums are quantized a second time and
+    // Gradients are joined and quantised, exchanged by all-to-all, read and added up. On several
+    // nodes, this happens first inside each node; the sums are quantised a second time and
     // exchanged between nodes.
     unit.join_gradients = append(unit.join_gradients, kernels((reduce + int4) * all, 1));
     if (nodes.hybrid()) {

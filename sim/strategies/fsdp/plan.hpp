@@ -16,7 +16,7 @@ struct FsdpNodePlan {
   QueuedWork before_gather, after_gather;  // copy-in and copy-out
   QueuedWork kept;                         // copy of the secondary shard out of the gathered unit
   PricedTransfer reduce_in_node, reduce_between;  // all-to-all exchanges of int4
-  QueuedWork summed_in_node;  // sum between the two exchanges, which is quantized again
+  QueuedWork summed_in_node;  // sum between the two exchanges, which is quantised again
 };
 
 // The costs of one unit.

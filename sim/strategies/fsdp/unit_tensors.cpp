@@ -207,10 +207,10 @@ void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
   if (!pieces) return keep_shard_gradient(unit, {output});
   // If earlier micro-batches have left no shard of the pieces' gradients, the new shard stays.
   // Otherwise it is added to the existing shard and freed, with one exception: if the unit has
-  // unsharded gradients from earlier micro-batches, these are reduced with it, and their shards are
-  // views that keep the whole output alive. An action that computes only weights' gradients leaves
-  // no such gradients, because it knows only the stage's registered parameters, which are shards
-  // once the head has been resharded.
+  // unsharded gradients from earlier micro-batches, these are reduced at the same time, and their
+  // shards are views that keep the whole output alive. An action that computes only weights'
+  // gradients leaves no such gradients, because it knows only the stage's registered parameters,
+  // which are shards once the head has been resharded.
   if (layout_.options.offloaded_share() > 0) {
     tape_.free(output);
   } else if (unit.shard_gradients_of_pieces.empty()) {

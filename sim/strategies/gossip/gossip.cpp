@@ -32,7 +32,7 @@ double model_bytes(const Job& job) {
   return elements * parameter_bytes(job.step->precision);
 }
 
-// Averages with neighbors after every `every` steps. A rank's exchange begins when its senders and
+// Averages with neighbours after every `every` steps. A rank's exchange begins when its senders and
 // receivers are ready; other ranks may be late. Therefore each lane is a group of its own on the
 // communicator, and is ready when the latest of its lanes in beside_ is ready.
 class NeighbourAverager final : public TrainingHooks {
@@ -90,7 +90,7 @@ class NeighbourAverager final : public TrainingHooks {
   }
 
  private:
-  // Waits for the exchange under way, if any: first for late neighbors, then for the transfer, so
+  // Waits for the exchange under way, if any: first for late neighbours, then for the transfer, so
   // that both waits are booked by their causes.
   void average() {
     if (!travels_.state()) return;
@@ -115,7 +115,7 @@ class NeighbourAverager final : public TrainingHooks {
 
 // The groups for the division into lanes (lane_classes.hpp). If some rank is different, all other
 // ranks are distinguished by their distance to it on the ring. Two divisions of the ring into pairs
-// of neighbors have this effect.
+// of neighbours have this effect.
 std::vector<RankGroups> neighbours_of(const Job& job) {
   std::vector<RankGroups> axes;
   const int ranks = job.mesh.gpus();

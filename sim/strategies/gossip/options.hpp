@@ -21,7 +21,7 @@ struct EnumNames<PairPartners> {
 };
 
 // Graphs of ranks that average with each other. D-PSGD (Lian et al. 2017): each rank averages with
-// both of its neighbors on a ring; the weight of each of the three is one third.
+// both of its neighbours on a ring; the weight of each of the three is one third.
 struct RingGraph {};
 // SGP (Assran et al. 2019): each rank averages with the rank 1, 2, 4, ... places before it, in
 // turn; the weight of each of the two is one half.

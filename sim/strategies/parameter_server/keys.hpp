@@ -61,7 +61,7 @@ double share_of_cpu_machine(int gpu_machines, int cpu_machines);
 //                72)
 //   ranges       the concatenated elements are cut into S equal ranges (ps-lite; fact 71)
 //   hash         djb2 of the decimal key number, mod S (BytePS; fact 75). The key number is
-//                tensor number * 65536 + part number. With unequal shares, as in BytePS' mixed mode:
+//                tensor number * 65536 + part number. Unequal shares are as in BytePS' mixed mode:
 //                the hash mod 101 chooses between the last `own` servers and the others, and the
 //                hash of this remainder chooses a server of that kind
 //   balanced     the largest key first, to the server that holds the least of its share

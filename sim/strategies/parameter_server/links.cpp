@@ -71,7 +71,7 @@ class Wiring {
         links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
     route_.links.push_back(entry->second);
     if (!fresh) return;
-    // Bursts of neighbors and links that become slow change the remaining capacity during the run.
+    // Bursts of neighbours and links that become slow change the remaining capacity during the run.
     const LinkMoment worst{std::numeric_limits<double>::infinity(),
                            std::vector<bool>(job_.stragglers.neighbours.size(), true)};
     const double speed = left(kind, place, {});
@@ -402,7 +402,7 @@ void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& sys
   for (const SlowLink& slow : job.stragglers.slow_links) {
     if (slow.from > 0) system.slowings.push_back({slow.from, varying(slow.link)});
   }
-  std::vector<std::size_t> numbers;  // numbers of the neighbors in the scenario
+  std::vector<std::size_t> numbers;  // numbers of the neighbours in the scenario
   for (std::size_t n = 0; n < job.stragglers.neighbours.size(); ++n) {
     const std::optional<Bursts> bursts = bursts_of(job, n);
     if (!bursts) continue;

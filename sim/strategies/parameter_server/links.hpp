@@ -40,7 +40,7 @@ struct PsLink {
   int place = 0;  // number of the node; of the leaf switch for an uplink; of the trunk for a trunk
   double capacity = 0;  // bytes/s in one direction; for host memory, in both directions together
   int part_of = -1;     // index of the link under which its traffic is reported; -1 = its own
-  bool varies = false;  // its capacity changes during the run: neighbors, links that become slow
+  bool varies = false;  // its capacity changes during the run: neighbours, links that become slow
 };
 
 // All links and routes before simplification, with one way (both routes) from each rank to each
@@ -74,7 +74,7 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
 // Without `contention`, every link becomes a cap, so that no flow slows down another flow.
 std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& system);
 
-// Adds the bursts of neighbors and the links that become slow to the system, and sets its function
+// Adds the bursts of neighbours and the links that become slow to the system, and sets its function
 // `capacity`. `links` has the PsLink of each entry of system.links.
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system);
 

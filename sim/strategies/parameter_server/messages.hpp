@@ -24,7 +24,7 @@ bool pushes_overlap(const Job& job, const ParameterServerOptions& options);
 // Whether each key is a message; otherwise all keys of a server are one message.
 bool travel_by_key(const Job& job, const ParameterServerOptions& options);
 
-// Whether a server's seconds for a message were measured, interpolated or modeled.
+// Whether a server's seconds for a message were measured, interpolated or modelled.
 struct ServiceProvenance {
   Provenance sums = Provenance::modelled, update = Provenance::modelled;
 };

@@ -100,8 +100,8 @@ void Servers::take(const PsParcel& push) {
   }
 }
 
-// The pushes are settled before the version increases, so that their own update does not count in
-// their staleness.
+// The pushes are settled (counted as applied) before the version increases, so that their own
+// update does not count in their staleness.
 void Servers::update(int m, std::span<const Contribution> pushes) {
   for (const Contribution& push : pushes) settle(m, push, true);
   Shard& shard = shards_[at(m)];

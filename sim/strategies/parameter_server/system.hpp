@@ -137,7 +137,7 @@ struct PsWorker {
 // Traffic of another job that comes in bursts. PsSystem::capacity gives the remaining capacity.
 struct PsNeighbour {
   Bursts bursts;
-  std::vector<int> links;  // indices of the links that the neighbor may cross
+  std::vector<int> links;  // indices of the links that the neighbour may cross
 };
 
 // Links that become slow at some time and stay slow. PsSystem::capacity gives their capacity.
@@ -161,8 +161,8 @@ struct PsSystem {
   std::vector<PsRoute> routes;
   std::vector<PsNeighbour> neighbours;
   std::vector<PsSlowing> slowings;
-  // Bytes/s of a link at `time` while the neighbors that are true in `sending` send. Must be set if
-  // there are neighbors or slowings.
+  // Bytes/s of a link at `time` while the neighbours that are true in `sending` send. Must be set
+  // if there are neighbours or slowings.
   std::function<double(int link, double time, const std::vector<bool>& sending)> capacity{};
   PsRule rule;                 // the rule at the beginning
   std::vector<PsPhase> later;  // rules that replace it later, in order

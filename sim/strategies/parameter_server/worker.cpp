@@ -1,6 +1,6 @@
 // The loop of a worker: compute, push each message when its gradients are ready, wait for the
 // weights, begin the next step. The file ends with run_parameter_server(), which starts the
-// programs of a run: workers, servers, and programs that change links (bursts of neighbors, links
+// programs of a run: workers, servers, and programs that change links (bursts of neighbours, links
 // that become slow).
 #include <algorithm>
 #include <set>
@@ -146,7 +146,7 @@ void Worker::end_step() {
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
-// Sets each link's capacity to the rate that slow links and the currently sending neighbors leave.
+// Sets each link's capacity to the rate that slow links and the currently sending neighbours leave.
 void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
   for (const int link : links) {
     run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));
@@ -170,7 +170,8 @@ PsTrace run_parameter_server(const PsSystem& system, std::unique_ptr<Executor> e
   for (int server = 0; server < system.servers; ++server) {
     executor->start("server", parts.servers.serve(server));
   }
-  // Neighbors send until this bell rings. It never rings: stop() ends them with all other programs.
+  // Neighbours send until this bell rings. It never rings: stop() ends them with all other
+  // programs.
   Bell over(*executor);
   std::vector<bool> sending(system.neighbours.size(), false);
   for (std::size_t n = 0; n < system.neighbours.size(); ++n) {

@@ -98,7 +98,7 @@ struct PushTimes {
 };
 
 // DSSP (Zhao et al. 2019, algorithm 2): the number of extra clocks, 0 to `most`, by which the
-// fastest worker may exceed the bound. The result minimizes the fastest worker's wait for the
+// fastest worker may exceed the bound. The result minimises the fastest worker's wait for the
 // slowest worker, assuming that the interval between the last two pushes of each stays the same.
 int best_extra(const PushTimes& fastest, const PushTimes& slowest, int most);
 
