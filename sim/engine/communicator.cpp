@@ -92,8 +92,8 @@ void Communicator::close() {
 }
 
 // Sets when each lane is ready: its host has issued the collective, and the work before it is over.
-// If the work before it is a collective of another communicator, only the host's time is set here,
-// and divide() gets the cause of that wait from the other communicator.
+// If the work before it is a collective of another communicator, the wait for that collective is
+// not included here, and divide() gets its cause from the other communicator.
 void Communicator::find_ready(Operation& operation) const {
   Lanes& ready = operation.done->ready;
   const HostClock& host = operation.host;

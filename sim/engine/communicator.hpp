@@ -105,7 +105,7 @@ class Communicator final : public Waker {
   bool advancing_ = false;
   Bell bell_;
   bool closing_ = false;
-  // The other group's stream if the communicator carries messages (sends_to()); else null
+  // The other group's stream if the communicator carries messages (sends_to()); else null.
   const class ComputeStream* receiver_ = nullptr;
 };
 

@@ -53,7 +53,7 @@ struct Event::State {
   double common = 0;  // the time in every lane, unless `lanes` gives it per lane
   Lanes lanes;
   // For the end of a collective: its communicator, its number there, and when each lane was ready
-  // for it. If `before` is set, `ready` is only the time at which the host issued the collective.
+  // for it. If `before` is set, `ready` does not include the wait for that event.
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
   Lanes ready;

@@ -57,7 +57,7 @@ const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
     double& slowest = pace[item.groups->group_of(lane)];
     slowest = std::max(slowest, factors[lane]);
   }
-  // By factor. Few factors differ if no straggler is drawn at random.
+  // Passages by factor. Few factors differ if no straggler is drawn at random.
   std::map<double, Passage> alone;
   const auto of = [&](double factor) -> const Passage& {
     const auto [found, is_new] = alone.try_emplace(factor);

@@ -194,7 +194,8 @@ class Bell {
     bool waits_ = false, rung_ = false;
   };
 
-  // Waits for the next ring, until `until` at the latest; the result says whether a ring came.
+  // Waits for the next ring, at the latest until the moment `until`; the result says whether a ring
+  // came.
   Ring rung(double until = never) { return {*this, until}; }
   // Wakes all programs that wait, in the order in which they began to wait.
   void ring() {
@@ -223,7 +224,8 @@ class Bell {
   Ring *first_ = nullptr, *last_ = nullptr;
 };
 
-// A queue of items that several programs fill and one program takes items from, in order:
+// A queue that several programs fill. One program takes the items, in order:
+//   const Parcel parcel = co_await inbox.receive();
 // REQUIRES: only one program receives.
 template <class Item>
 class Inbox {

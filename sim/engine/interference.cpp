@@ -1,7 +1,8 @@
 // Integrates piecewise constant speeds to find the end of work that collectives slow down. If all
 // lanes have the same collectives beside them, two piecewise linear functions serve all lanes: the
 // work done by a time, and its inverse. A lane that begins at t and has w seconds of work ends at
-// end = time(work(t) + w) Otherwise each lane passes through the windows of its own groups.
+//   end = time(work(t) + w)
+// Otherwise each lane passes through the windows of its own groups.
 #include "engine/interference.hpp"
 
 #include <algorithm>

@@ -158,7 +158,7 @@ class Interference {
   std::vector<std::size_t> next_;
   std::vector<std::size_t> walk_;    // scratch copy of one lane's next_, advanced by walk()
   std::vector<std::size_t> active_;  // communicators chosen by look_from()
-  std::vector<Occupancy> kinds_;     // the numbers that kind_of() returns are indices of this
+  std::vector<Occupancy> kinds_;     // by the numbers that kind_of() returns
   std::vector<Mixture> mixtures_;
   std::vector<Piece> pieces_;  // of the latest work(), if together_
   std::size_t changes_ = 0;

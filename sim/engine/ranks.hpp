@@ -1,8 +1,8 @@
 // Ranks as one program with many clocks. A RankGroup is N ranks that run the same program on the
-// same hardware. Its clocks are kept by lane: a "lane" has a host clock and a compute-stream clock,
-// and stands for one rank or for several identical ones. The program is a coroutine that
-// World::spawn() starts. It issues work in the order of the host; streams and communicators execute
-// it in their own time, as a GPU does:
+// same hardware, divided into lanes. A lane is one rank or several identical ranks; it has a host
+// clock and a compute-stream clock. The program is a coroutine that World::spawn() starts. It
+// issues work in the order of the host; streams and communicators execute the work in their own
+// time, as a GPU does:
 //
 //   ranks.compute(Phase::forward, work);                   // host issues, compute stream runs
 //   Event ready = ranks.record();                          // position in the compute stream
@@ -63,8 +63,8 @@ struct Occupancy {
   bool operator==(const Occupancy&) const = default;
 };
 
-// The reason why a compute stream waits for something other than a collective: wait() adds the idle
-// time to the part of the step with this name.
+// The cause of an idle time of a compute stream. wait() adds the idle time to the part of the step
+// with this name.
 enum class WaitCause {
   communication,
   data_loading,

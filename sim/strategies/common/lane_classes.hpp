@@ -4,7 +4,7 @@
 // classes in their groups. Used by RankSpeeds (stragglers.hpp).
 //
 // Example: 4,096 ranks are in groups of 8. On a second axis, the ranks at the same place of these
-// groups are a group. One rank is slow. The classes are: the slow rank; its 7 neighbours; the 511
+// groups form a group. One rank is slow. The classes are: the slow rank; its 7 neighbours; the 511
 // ranks at the same place in the other groups of 8; all other ranks.
 #pragma once
 
