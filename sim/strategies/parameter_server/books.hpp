@@ -30,7 +30,7 @@ struct WorkerBook {
 // A push that a server has received.
 struct Contribution {
   int worker = 0;
-  std::int64_t read = 0;  // version of the message for which the gradients were computed
+  std::int64_t read = 0;  // version of the message on which its gradients were computed
   bool answered = false;  // whether the worker already has its weights (softsync)
 };
 

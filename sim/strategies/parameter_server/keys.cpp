@@ -88,7 +88,7 @@ std::vector<Key> split_large(const std::vector<Key>& tensors, const KeyLayout& l
 
 // ps-lite: the concatenation of all tensors is cut into one range for each server (fact 71).
 std::vector<Key> ranges(const std::vector<Key>& tensors, const KeyLayout& layout) {
-  std::int64_t total = 0, position = 0;  // index of the tensor's first element among all elements
+  std::int64_t total = 0, position = 0;  // `position`: index of the tensor's first element
   for (const Key& tensor : tensors) total += tensor.elements;
   std::vector<Key> keys;
   for (const Key& tensor : tensors) {

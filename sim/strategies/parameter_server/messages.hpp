@@ -18,8 +18,8 @@ namespace lockstep {
 // sets them.
 std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by_key, bool join,
                                      double smallest);
-// Whether gradients are pushed as soon as they are ready. If workers clip gradients, they cannot
-// be, because clipping first needs the norm of all gradients.
+// Whether gradients are pushed as soon as they are ready. False if workers clip gradients, because
+// clipping first needs the norm of all gradients.
 bool pushes_overlap(const Job& job, const ParameterServerOptions& options);
 // Whether each key is a message; otherwise all keys of a server are one message.
 bool travel_by_key(const Job& job, const ParameterServerOptions& options);

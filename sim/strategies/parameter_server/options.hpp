@@ -129,10 +129,10 @@ void describe(Visitor& v, ConsistencySwitch& s) {
   });
 }
 
-// Synchronous training becomes asynchronous while a worker or the network is slow. A cluster's
-// controller would decide in this way: it sees each worker's step time without waits for other
-// workers, and the share of transfers in this time. `above` exceeds `below`, so that the controller
-// does not switch back and forth at a single threshold.
+// Makes synchronous training asynchronous while a worker or the network is slow. It uses only what
+// a cluster's controller could measure: each worker's step time without waits for other workers,
+// and the share of transfers in this time. `above` exceeds `below`, so that the controller does not
+// switch back and forth at a single threshold.
 struct PaceController {
   // Asynchronous if the slowest worker's step exceeds the median step by this factor.
   double above = 1.5;
@@ -173,8 +173,8 @@ void describe(Visitor& v, PaceController& c) {
   });
 }
 
-// The options of one `parameter_server` entry. If a comment begins with a rule's name ("ssp:"), the
-// option has an effect only under that rule.
+// The options of one `parameter_server` entry. If a comment begins with a rule or an option
+// ("ssp:", "push: parameters"), the field has no effect without that rule or option.
 struct ParameterServerOptions {
   static constexpr const char* name = "parameter_server";
   static constexpr const char* summary = "workers push gradients to servers: sync, async or ssp";
