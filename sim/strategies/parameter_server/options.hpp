@@ -129,10 +129,10 @@ void describe(Visitor& v, ConsistencySwitch& s) {
   });
 }
 
-// Makes synchronous training asynchronous while a worker or the network is slow. It uses only what
-// a cluster's controller could measure: each worker's step time without waits for other workers,
-// and the share of transfers in this time. `above` exceeds `below`, so that the controller does not
-// switch back and forth at a single threshold.
+// Makes synchronous training asynchronous while a worker or the network is slow. It uses only
+// values that a cluster's controller could measure: each worker's step time without waits for other
+// workers, and the share of transfers in this time. `above` exceeds `below`, so that the controller
+// does not switch back and forth at a single threshold.
 struct PaceController {
   // Asynchronous if the slowest worker's step exceeds the median step by this factor.
   double above = 1.5;
