@@ -1,7 +1,7 @@
 // Computes the collectives of a communicator in order. A collective starts when the last lane of
-// the group is ready and the collective before has ended. The end is start + latency + bytes / lone
-// rate, or the moment at which the executor's network has carried the transfer, if others may share
-// its links.
+// the group is ready and the collective before it has ended. It ends at start + latency + bytes /
+// lone rate if no other transfer can share its links, otherwise when the executor's network has
+// carried it.
 #include "engine/communicator.hpp"
 
 #include <algorithm>
@@ -46,9 +46,9 @@ Event Communicator::start(const TransferSpec& spec, const HostClock& host, const
   return Event(done);
 }
 
-// Takes collectives off the queue. The end of a transfer is known in advance if it shares its links
-// with no other and keeps its speed beside compute; no simulated time has to pass to find it. Other
-// transfers wait for serve(), one at a time.
+// Takes collectives from the queue. The end of a transfer is known in advance if no other transfer
+// shares its links and compute does not slow it down; no simulated time has to pass to find that
+// end. Other transfers are carried by serve(), one after the other.
 void Communicator::advance() {
   if (advancing_) return;
   advancing_ = true;
@@ -92,8 +92,8 @@ void Communicator::close() {
 }
 
 // Sets when each lane is ready: its host has issued the collective, and the work before it is over.
-// If the work before it is a collective of another communicator, only the host's part is set here,
-// and divide() asks that communicator for the cause of the wait.
+// If the work before it is a collective of another communicator, the wait for that collective is
+// not included here, and divide() gets its cause from the other communicator.
 void Communicator::find_ready(Operation& operation) const {
   Lanes& ready = operation.done->ready;
   const HostClock& host = operation.host;
@@ -122,7 +122,7 @@ void Communicator::find_ready(Operation& operation) const {
   }
 }
 
-// Sets when every group starts: its last lane is available, and its collective before is over.
+// Sets when every group starts: its last lane is available, and its previous collective is over.
 void Communicator::find_start(Operation& operation) {
   Event::State& done = *operation.done;
   find_ready(operation);
@@ -136,7 +136,7 @@ void Communicator::find_start(Operation& operation) {
       window.start = std::max(window.start, available(done, lane));
     }
   }
-  // The window of the collective before exists: forget() spares the last one.
+  // The window of the previous collective exists, because forget() spares the last one.
   for (std::size_t g = 0; g < now.size() && done.serial > 0; ++g) {
     now[g].start = std::max(now[g].start, windows_.at(done.serial - 1, g).end);
   }
@@ -146,8 +146,8 @@ void Communicator::find_start(Operation& operation) {
   interference_.change();
 }
 
-// Sets the end of every group's transfer, once the end of the last one is known. All groups take
-// the same seconds.
+// Sets the end of every group's transfer, once the transfer of the group that starts last is over.
+// The transfer takes the same number of seconds in all groups.
 void Communicator::finish(Operation& operation) {
   Event::State& done = *operation.done;
   const std::span<Window> now = windows_.of(done.serial);
@@ -169,7 +169,7 @@ void Communicator::finish(Operation& operation) {
   done.complete();
 }
 
-// Carries a transfer through the network and appends the time that it loses to compute.
+// Carries a transfer through the network and appends the time that it loses because of compute.
 Program Communicator::carry(Operation& operation) {
   Executor& executor = network_.executor();
   const double start = windows_.at(operation.done->serial, operation.last).start;
@@ -183,23 +183,23 @@ Program Communicator::carry(Operation& operation) {
 }
 
 // Seconds that a transfer has lost since the last call, because its threads share cores with
-// compute (`speed_beside_compute` < 1). The lost time is appended to the transfer; during the
-// appended time the transfer may lose more, which is appended again, until nothing is lost. The
-// result is exact in the limit, and the transfer fills the time until its end. Links are charged
-// for all bytes in the first part.
+// compute (`speed_beside_compute` < 1). The caller appends the lost time to the transfer. During
+// the appended time the transfer may lose more, which is appended too, until nothing is lost. The
+// result is exact in the limit. All bytes cross the links before the appended time.
 double Communicator::fallen_behind(Operation& operation, double now) const {
   const double speed = operation.spec.speed_beside_compute;
   if (speed >= 1) return 0;
   const double before = std::exchange(operation.computed, interference_.computed_until(now));
   const double missed = (1 - speed) * (operation.computed - before);
-  // Sleeps shorter than the clock's precision would never end.
+  // A sleep shorter than the clock's precision would make the caller's loop endless.
   const double negligible =
       std::max(1e-12 * (operation.end - windows_.at(operation.done->serial, operation.last).start),
                2 * clock_precision);
   return missed > negligible ? missed : 0;
 }
 
-// Lanes with the same windows are divided several at a time (gap.cpp); all others lane by lane.
+// If all lanes have the same windows, several are divided at once (gap.cpp); all others are divided
+// lane by lane.
 Gap Communicator::divide(const Event::State& state, std::span<const double> ranks,
                          std::span<double> positions, LaneSteps& steps) const {
   Gap sum;
@@ -210,7 +210,7 @@ Gap Communicator::divide(const Event::State& state, std::span<const double> rank
     // The first collective for which a lane may have stood still.
     std::size_t first = state.serial;
     while (first > windows_.first() && windows_.at(first - 1, 0).end > earliest) --first;
-    bool alone = true;  // no collective follows one of another communicator
+    bool alone = true;  // no collective comes after one of another communicator
     for (std::size_t serial = first; serial <= state.serial && alone; ++serial) {
       alone = windows_.collective(serial).state->before == nullptr;
     }

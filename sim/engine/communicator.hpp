@@ -1,6 +1,6 @@
-// A communicator's queue of collectives. A collective is computed as soon as everything before it
-// is known, or carried by a program if others may share its links. Private to the engine;
-// strategies use RankGroup::start().
+// A communicator's queue of collectives. If a collective cannot meet other traffic, its times are
+// computed as soon as everything before it is known; otherwise a program carries it in simulated
+// time. Private to the engine; strategies use RankGroup::start().
 #pragma once
 
 #include <deque>
@@ -18,15 +18,15 @@
 
 namespace lockstep {
 
-// See RankGroup for the meaning. A collective goes through these states:
+// engine/ranks.hpp explains the rules. A collective passes through these states:
 //   queued     start() was called; some event before it is not known yet
 //   computed   its start is known, and its end follows from its lone time (advance())
 //   carried    its start is known, and it runs through the network in simulated time (serve())
-//   finished   its windows are complete, and its end is known to all that wait (finish())
+//   finished   its windows are complete, and everything that waits for its end is woken (finish())
 class Communicator final : public Waker {
  public:
-  // `groups`: a partition of the lanes; empty = one group. `carried` is the rank group's own ledger
-  // of link traffic. `interference` gets the windows of the collectives.
+  // `groups` is a partition of the lanes; empty = one group. `carried` is the ledger of the rank
+  // group's traffic. `interference` reads the windows of the collectives.
   Communicator(std::string name, double AxisSeconds::*axis, int lanes,
                const std::vector<std::vector<int>>& groups, Interference& interference,
                Network& network, Links& carried, Watch* watch);
@@ -35,31 +35,33 @@ class Communicator final : public Waker {
   double AxisSeconds::*axis() const { return axis_; }
   const CollectiveWindows& windows() const { return windows_; }
   // Queues a collective. A lane is ready when its host has issued the collective and both events
-  // have happened. The end completes `done`, or a new event if `done` is null.
+  // have happened. The collective's end completes `done`, or a new event if `done` is null. Returns
+  // the completed event.
   Event start(const TransferSpec& spec, const HostClock& host, const Event& after,
               const Event& issued = {}, std::shared_ptr<Event::State> done = nullptr);
-  // Declares that the communicator carries messages to another rank group, lane by lane: time
-  // before a message starts is bubble, and its window is kept until both groups are past it.
+  // Declares that the communicator carries messages to another rank group, lane by lane. Idle time
+  // before a message starts is then booked as bubble, and a message's window is stored until both
+  // groups have passed it.
   void sends_to(const class ComputeStream& receiver) { receiver_ = &receiver; }
-  // The communicator's program, which carries transfers. Returns when the world closes and the
-  // queue is empty.
+  // The communicator's program, which carries transfers in simulated time. Returns when the world
+  // closes and the queue is empty.
   Program serve();
   void close();
   void wake() override { advance(); }
 
-  // Divides the gaps between the lanes' positions and the end of the collective behind `state` by
-  // cause. Adds the parts to each lane's step, moves the positions to the end, and returns the sum
-  // over ranks.
+  // Divides, by cause, the idle times between the lanes' positions and the end of the collective
+  // behind `state`. Adds the parts to each lane's step, moves the positions to the end, and returns
+  // the sum over ranks.
   Gap divide(const Event::State& state, std::span<const double> ranks, std::span<double> positions,
              LaneSteps& steps) const;
-  // Divides one lane's gap, which begins at `from`, and calls tell(WaitCause, start, end) for each
-  // piece, in the order of time.
+  // Divides one lane's idle time, which begins at `from`, and calls tell(WaitCause, start, end) for
+  // each part, in the order of time.
   template <class Tell>
   void idle_before(const Event::State& state, std::size_t lane, double from, Tell&& tell) const;
-  // Drops windows that ended before `time` in every group. No later call to divide() may pass a
-  // position before `time`.
+  // Drops windows that ended before `time` in every group. Afterwards no position that is passed to
+  // divide() may lie before `time`.
   void forget(double time);
-  // Calls forget() only if the number of windows has doubled since the last forget().
+  // Calls forget() only if the number of stored windows has doubled since the last forget().
   void forget_some(double time);
 
  private:
@@ -71,8 +73,8 @@ class Communicator final : public Waker {
     std::shared_ptr<Event::State> done;
     Observer::Number launch = 0;  // the observer's number of the host's launch
     std::size_t last = 0;         // number of the group that starts last
-    double end = 0;               // end of that group's transfer
-    // Seconds of compute until the transfer last caught up (fallen_behind()).
+    double end = 0;               // end of the transfer in that group
+    // Seconds of compute in total when the transfer last caught up (fallen_behind()).
     double computed = 0;
   };
   static bool ready(const Operation& operation) {
@@ -94,41 +96,42 @@ class Communicator final : public Waker {
   std::size_t lanes_;
   Interference& interference_;
   Network& network_;
-  Links& links_;  // counts the link requests of the rank group's transfers
+  Links& links_;  // ledger of the rank group's traffic
   Watch* watch_;  // null = no observer
   std::deque<Operation, FrameAllocator<Operation>> queue_;
-  std::optional<Operation> carried_;  // the operation that serve() works on
+  std::optional<Operation> carried_;  // the operation that serve() carries
   CollectiveWindows windows_;
-  std::size_t forgets_at_ = 64;  // number of windows at which forget_some() works
+  std::size_t forgets_at_ = 64;  // number of stored windows from which forget_some() calls forget()
   bool advancing_ = false;
   Bell bell_;
   bool closing_ = false;
-  // The other rank group's stream if this communicator carries messages (sends_to()); else null.
+  // The other group's stream if the communicator carries messages (sends_to()); else null.
   const class ComputeStream* receiver_ = nullptr;
 };
 
-// The time at which the lane may take part: the lane is ready, and the collective of another
-// communicator that it follows is over.
+// The time from which the lane can take part: the lane is ready, and the other communicator's
+// collective that comes before is over.
 inline double Communicator::available(const Event::State& state, std::size_t lane) {
   const double ready = state.ready[lane];
   return state.before ? std::max(ready, state.before->at(lane)) : ready;
 }
 
-// The collective of another communicator that precedes the collective behind `state`; null = none.
+// The collective of another communicator that must end before the collective behind `state`; null =
+// none.
 inline const Event::State* Communicator::collective_before(const Event::State& state) {
   const Event::State* before = state.before.get();
   while (before && !before->communicator) before = before->before.get();
   return before && before->communicator != state.communicator ? before : nullptr;
 }
 
-// Walks through the group's windows from the first that ends after `from` to the awaited one. The
-// idle time before a window is divided in this order: the collective that it follows, by its own
-// causes; the lane's own host; the other ranks. Inside of a window the lane waits for
-// communication.
+// Visits the group's windows, from the first one that ends after `from` to the awaited one. The
+// idle time before a window has up to three parts, in this order: the wait for the collective of
+// another communicator, which that communicator divides; the wait for the lane's own host; the wait
+// for other ranks. During a window the lane waits for communication.
 template <class Tell>
 void Communicator::idle_before(const Event::State& state, std::size_t lane, double from,
                                Tell&& tell) const {
-  // Forgotten windows were over before any lane's position.
+  // A forgotten window ended before any lane's position.
   if (windows_.forgotten(state.serial)) return;
   const std::size_t group = windows_.group_of(lane);
   std::size_t serial = state.serial;

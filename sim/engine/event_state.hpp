@@ -1,5 +1,5 @@
-// The state of an Event: the times at which it happens, and the objects that wait for it. Private
-// to the engine.
+// The state behind an Event (engine/ranks.hpp): the times at which it happens, and the objects that
+// wait for it. Private to the engine.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// An object that is resumed when an event becomes known.
+// An object that an event wakes when its times become known.
 class Waker {
  public:
   virtual void wake() = 0;
@@ -24,8 +24,8 @@ class Waker {
   ~Waker() = default;
 };
 
-// Host clocks of all lanes. Clocks differ between lanes only after a host_wait() or a repeat(), so
-// all lanes share `offset`, and a copy costs little.
+// Host clocks of all lanes. Clocks of lanes differ from each other only after a host_wait() or a
+// repeat(), so all lanes share `offset`, and a copy costs little.
 struct HostClock {
   std::shared_ptr<const std::vector<double>> base;  // null = 0 in every lane
   double latest_base = 0;
@@ -45,27 +45,28 @@ inline HostClock host_clock(std::vector<double> lanes) {
 // A time per lane, with memory from the free lists of engine/frames.hpp.
 using Lanes = std::vector<double, FrameAllocator<double>>;
 
-// Times of an event, and the work behind it. The engine sets the times once and then calls
-// complete(). `lanes` is empty where all lanes have the same time.
+// The times of an event, and the work behind it. The engine sets the times once and then calls
+// complete(). `lanes` is empty if all lanes have the same time.
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;
   double common = 0;  // the time in every lane, unless `lanes` gives it per lane
   Lanes lanes;
-  // Ends of collectives: the communicator that carried it, its number there, and when each lane was
-  // ready for it. With a `before`, `ready` holds the host's part alone.
+  // For the end of a collective: its communicator, its number there, and when each lane was ready
+  // for it. If `before` is set, `ready` does not include the wait for that event.
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
   Lanes ready;
-  // The collective, or the work of a side stream behind a collective, that this event's work
-  // followed. The cause of a wait is asked along this chain; chains are cut after a few links.
+  // The event that this event's work waited for, if a collective is behind that event directly or
+  // through side streams. The cause of a wait is found by following this chain, which is cut after
+  // a few links.
   std::shared_ptr<const State> before;
   int depth = 0;             // length of the chain of `before`
   std::uint64_t number = 0;  // an observer's number of the work that ends here
   // Objects to wake when the event becomes known.
   std::vector<Waker*, FrameAllocator<Waker*>> waiting;
 
-  // Sets `before`, unless the chain behind `other` is long already or holds no collective.
+  // Sets `before`, unless the chain behind `other` is already long or holds no collective.
   void comes_after(const std::shared_ptr<State>& other) {
     constexpr int deepest = 4;
     if (!other || (!other->communicator && !other->before) || other->depth == deepest) return;
@@ -73,7 +74,8 @@ struct Event::State {
     depth = other->depth + 1;
   }
   double at(std::size_t lane) const { return lanes.empty() ? common : lanes[lane]; }
-  // Makes the event known and wakes all that wait for it. Times must be set before.
+  // Makes the event known and wakes all that wait for it.
+  // REQUIRES: the times are set.
   void complete() {
     assert(!known);
     known = true;
@@ -81,14 +83,14 @@ struct Event::State {
   }
 };
 
-// Allocates a state from the free lists; most messages need one.
+// Allocates a state from the free lists of engine/frames.hpp, because most messages need one.
 template <typename... Given>
 std::shared_ptr<Event::State> make_event_state(Given&&... given) {
   return std::allocate_shared<Event::State>(FrameAllocator<Event::State>(),
                                             std::forward<Given>(given)...);
 }
 
-// Whether `event` is known; if not, `waker` will be woken when it is.
+// Whether `event` is known. If it is not, it will wake `waker`.
 inline bool known_or_wake(const Event& event, Waker& waker) {
   if (event.known()) return true;
   event.state()->waiting.push_back(&waker);

@@ -1,6 +1,6 @@
-// Exchanged work (engine/exchanged_work.hpp) on the compute stream: all lanes of a group go at the
-// pace of the slowest, from one exchange to the next. A lane's time through the work is a sum over
-// beats, so it is computed once per distinct slow-down factor and kept for the next micro-batch.
+// Exchanged work (engine/exchanged_work.hpp) on the compute stream: from one exchange to the next,
+// the slowest lane sets the pace of its group. A lane's time for the work is a sum over beats. It
+// is computed once for each distinct slow-down factor and stored for the next micro-batch.
 #include <algorithm>
 #include <map>
 
@@ -10,14 +10,14 @@ namespace lockstep {
 
 namespace {
 
-// Seconds of work that begins with an exchange and is slowed down by `slowness` while the exchange
-// runs. Either the work ends first (work * slowness <= exchange), or it has done exchange /
-// slowness of its seconds when the exchange ends, and the rest runs at full speed.
+// Seconds that work takes if an exchange starts with it and slows it down by `slowness`. Either the
+// work ends first (work * slowness <= exchange), or the work has completed exchange / slowness
+// seconds when the exchange ends, and the rest runs at full speed.
 double slowed(double work, double exchange, double slowness) {
   return work * slowness <= exchange ? work * slowness : exchange + work - exchange / slowness;
 }
 
-// The progress of a lane whose group has only equal lanes. A beat takes
+// The passage of a lane whose group contains only equal lanes. A beat takes
 //   work + max(exchange, slowed beside)
 Passage passage(const ExchangedWork& work, const std::vector<double>& exchange_seconds,
                 const std::vector<double>& slowness, double factor) {
@@ -36,8 +36,8 @@ Passage passage(const ExchangedWork& work, const std::vector<double>& exchange_s
 
 }  // namespace
 
-// The passages for an item. The result is kept for the next item with the same lanes and exchanges,
-// because a micro-batch repeats the work of the micro-batch before.
+// The passages for an item. The result is stored for the next item with the same lanes and
+// exchanges, because each micro-batch repeats the work of the one before.
 const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   const ExchangedWork& work = *item.exchanged;
   Passages& known = passages_[&work];
@@ -57,7 +57,7 @@ const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
     double& slowest = pace[item.groups->group_of(lane)];
     slowest = std::max(slowest, factors[lane]);
   }
-  // By factor; few factors differ where nothing is drawn at random.
+  // Passages by factor. Few factors differ if no straggler is drawn at random.
   std::map<double, Passage> alone;
   const auto of = [&](double factor) -> const Passage& {
     const auto [found, is_new] = alone.try_emplace(factor);
@@ -72,7 +72,8 @@ const std::vector<Passage>& ComputeStream::passages_of(const Item& item) {
   return known.lanes;
 }
 
-// Moves each lane by its passage, or to the end of the host's chain if that is later.
+// Moves each lane by its passage, or to the time at which the work ends after the host's issue, if
+// that is later.
 void ComputeStream::compute_exchanged(const Item& item) {
   const std::vector<Passage>& passages = passages_of(item);
   for (std::size_t lane = 0; lane < passages.size(); ++lane) {

@@ -1,14 +1,15 @@
 // The interface between programs and executors: simulated time, waiting, and flows over shared
-// links. The engine's own programs, the parameter server and pairwise gossip await its awaitables;
-// the other strategies use RankGroup only. Two executors run the same text and give the same times:
-//   SimGrid   Each program is an actor. An await blocks the actor in await_ready(), which then says
-//             "ready", so that the coroutine never suspends. The reference.
+// links. The engine's own programs, the parameter server, pairwise gossip and the programs of
+// strategies/common that run steps and change links await its awaitables; all other code of
+// strategies uses RankGroup only. Two executors run the same programs and give the same times:
+//   SimGrid   Each program is an actor. An await blocks the actor in await_ready(), which then
+//             returns true, so that the coroutine never suspends. SimGrid is the reference.
 //   the loop  An await suspends the coroutine, and a heap of moments resumes it. Flows share links
 //             in a fluid network of our own (engine/fluid.hpp). Needs no SimGrid.
-// One program runs at a time, until it waits. Programs that can go on take turns in the order in
-// which they were woken. Programs whose time comes at the same moment (to clock_precision) take
-// turns in the order in which they began to wait, flows last. Times are seconds since the start of
-// the simulation.
+// Only one program runs, until it waits; then the next has its turn. Programs that can continue
+// take turns in the order in which they were woken. If several programs can continue at the same
+// moment (to clock_precision), they take turns in the order in which they began to wait; programs
+// that waited for flows come last. Times are seconds since the start of the simulation.
 #pragma once
 
 #include <coroutine>
@@ -32,7 +33,7 @@ struct Route {
   // A link that is listed k times carries k times the bytes.
   std::vector<LinkId> links;
   double cap = never;  // bytes/s that each flow reaches at most
-  // An order for maps, without a meaning.
+  // An order for maps; it has no other meaning.
   bool operator<(const Route& other) const {
     return links != other.links ? links < other.links : cap < other.cap;
   }
@@ -58,8 +59,8 @@ class Executor {
     double until_;
   };
 
-  // Awaited: `weight` equal flows of `bytes` each go over the route, side by side. The program
-  // continues when the flows have arrived. 0 bytes take no time.
+  // Awaited: `weight` equal flows of `bytes` each cross the route at the same time. The program
+  // continues when all flows have arrived. 0 bytes take no time.
   class Carry {
    public:
     Carry(Executor& executor, RouteId route, double bytes, int weight)
@@ -77,7 +78,7 @@ class Executor {
     int weight_;
   };
 
-  // A link's traffic up to now: bytes that crossed it, and seconds in which it carried at least one
+  // A link's traffic so far: bytes that crossed it, and seconds in which it carried at least one
   // flow.
   struct Traffic {
     double bytes = 0;
@@ -87,19 +88,20 @@ class Executor {
   virtual ~Executor() = default;
 
   double now() const { return now_; }
-  // Starts a program, which begins at `at`, or at once if `at` has passed. `name` is for messages.
-  // The executor owns the program until the program returns or is canceled.
+  // Starts a program at the moment `at`, or at once if `at` has passed. SimGrid gives the program's
+  // actor this `name`; the loop ignores it. The executor owns the program until the program returns
+  // or is cancelled.
   virtual ProgramId start(std::string_view name, Program program, double at = 0) = 0;
-  // Ends a program that waits, and removes it from the list or link at which it waits. Does nothing
-  // if the program is over. Throws std::logic_error if the program cancels itself.
+  // Ends a program that waits, and removes it from the queue or the link at which it waits. Does
+  // nothing if the program has returned. Throws std::logic_error if a program cancels itself.
   virtual void cancel(ProgramId program) = 0;
-  // Runs until all programs are over. An exception of a program leaves run(). Throws
-  // std::logic_error if programs are left that wait for each other.
+  // Runs until all programs have returned. If a program throws an exception, run() throws it.
+  // Throws std::logic_error if the remaining programs all wait for each other.
   virtual void run() = 0;
-  // Ends the run when the running program waits next or returns; all others are canceled.
+  // Ends the run when the running program next waits or returns; all other programs are cancelled.
   virtual void stop() = 0;
 
-  // Links and routes. Links are numbered 0, 1, ...; equal routes have the same id.
+  // Links and routes. Links are numbered 0, 1, ...; equal routes get the same id.
   // REQUIRES: links are added before run().
   virtual LinkId add_link(double bytes_per_second) = 0;
   // Changes a link's capacity at once, also for flows under way.
@@ -113,9 +115,9 @@ class Executor {
   Wait sleep_for(double seconds) { return {*this, now() + seconds}; }
   Carry carry(RouteId route, double bytes, int weight = 1) { return {*this, route, bytes, weight}; }
 
-  // --- for awaitables: the running program waits
-  // In an executor whose programs block (SimGrid), waited() returns true after the wait. In the
-  // other executor it returns false at once, and suspend() gets the coroutine.
+  // For awaitables: the running program waits. If programs block (SimGrid), waited() returns true
+  // after the wait. Otherwise (the loop) waited() returns false at once, and suspend() receives the
+  // coroutine.
   Fiber& running() { return *running_; }
   bool waited(double until) {
     if (blocks_) block(until);
@@ -126,16 +128,17 @@ class Executor {
 
  protected:
   explicit Executor(bool programs_block) : blocks_(programs_block) {}
-  // Blocks the running program until the moment, or until it is woken.
+  // Blocks the running program until the moment, or until another program wakes it.
   virtual void block(double) {}
-  // Like waited(), for a flow. Also true for a route without links and cap, which takes no time.
+  // Like waited(), for a flow. In both executors the result is true if the route has neither links
+  // nor a cap, because its flows take no time.
   virtual bool carried(RouteId route, double bytes, int weight) = 0;
   virtual void carry_suspended(std::coroutine_handle<> here, RouteId route, double bytes,
                                int weight) = 0;
 
-  // The moment at which the running program's turn began; each executor keeps it.
+  // The moment at which the running program's turn began; each executor updates it.
   double now_ = 0;
-  // The program that has the turn.
+  // The program that has its turn.
   Fiber* running_ = nullptr;
 
  private:
@@ -147,14 +150,15 @@ class Executor {
 // REQUIRES: make_simgrid() is called at most once per process, because SimGrid cannot start twice.
 std::unique_ptr<Executor> make_loop();
 std::unique_ptr<Executor> make_simgrid();
-// The executor for a choice; `automatic` is the loop here. A strategy chooses between the two by
-// choose_engine() (strategies/common/run_steps.hpp) before it makes a world.
+// Makes the chosen executor; `automatic` means the loop here. Strategies with rank groups replace
+// `automatic` by choose_engine() (strategies/common/run_steps.hpp) before they make a world.
 inline std::unique_ptr<Executor> make_executor(Engine engine) {
   return engine == Engine::simgrid ? make_simgrid() : make_loop();
 }
 
-// Programs wait at a bell until another program rings it. A ring wakes all programs that wait at
-// that moment, and is lost if no program waits, so a program waits in a loop over its condition:
+// A place at which programs wait until another program rings. A ring wakes all programs that wait
+// at that moment. A ring that no program waits for is lost, so a program must test its condition in
+// a loop:
 //   while (!done) co_await bell.rung();
 class Bell {
  public:
@@ -162,8 +166,8 @@ class Bell {
   Bell(const Bell&) = delete;
   Bell& operator=(const Bell&) = delete;
 
-  // Awaited: the wait of one program at a bell, with a time limit. A program that is canceled
-  // leaves the bell's list by the destructor.
+  // Awaited: the wait of one program at a bell, with a time limit. If the program is cancelled, the
+  // destructor removes the wait from the bell's list.
   class Ring {
    public:
     Ring(Bell& bell, double until) : bell_(bell), until_(until) {}
@@ -186,11 +190,12 @@ class Bell {
     Bell& bell_;
     double until_;
     Executor::Fiber* fiber_ = nullptr;
-    Ring *before_ = nullptr, *after_ = nullptr;  // neighbors in the bell's list
+    Ring *before_ = nullptr, *after_ = nullptr;  // neighbours in the bell's list
     bool waits_ = false, rung_ = false;
   };
 
-  // Waits for the next ring, at most until the moment `until`; the result says whether a ring came.
+  // Waits for the next ring, at the latest until the moment `until`; the result says whether a ring
+  // came.
   Ring rung(double until = never) { return {*this, until}; }
   // Wakes all programs that wait, in the order in which they began to wait.
   void ring() {
@@ -214,12 +219,12 @@ class Bell {
     (ring.after_ ? ring.after_->before_ : last_) = ring.before_;
   }
   Executor& executor_;
-  // Doubly linked list of the waiting programs' Rings, each of which lies in its program's frame:
-  // no allocation per wait.
+  // Doubly linked list of the waiting programs' Rings. Each Ring is part of its program's frame, so
+  // that a wait allocates nothing.
   Ring *first_ = nullptr, *last_ = nullptr;
 };
 
-// A queue of items from some programs to one program, which takes them in turn:
+// A queue that several programs fill. One program takes the items, in order:
 //   const Parcel parcel = co_await inbox.receive();
 // REQUIRES: only one program receives.
 template <class Item>

@@ -1,6 +1,6 @@
 // Max-min fair sharing by water-filling (progressive filling: Bertsekas and Gallager, Data
-// Networks, 6.5) over routes instead of flows, in the parts of the network that changed. Rates are
-// computed lazily, once for all flows that start and end at the same time.
+// Networks, 6.5). The algorithm runs over routes, not flows, and only in the parts of the network
+// that changed. Rates are computed lazily, once for all flows that start and end at the same time.
 #include "engine/fluid.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::int64_t FluidNetwork::start(int id, double bytes, int weight, int tag, doub
   Queue& queue = queues_[at(id)];
   settle(route);
   if (queue.flows.empty()) {
-    // Restarts virtual time, so that it stays small, and its rounding with it.
+    // Restarts virtual time at 0, so that it stays small and loses little to rounding.
     route.served = 0;
     activate(id);
   }
@@ -80,8 +80,8 @@ double FluidNetwork::next_completion() {
   return next;
 }
 
-// Ends that differ only by rounding are one moment, and flows are reported in the order of their
-// starts. So the result does not depend on the last bits of a sum.
+// Ends that differ only by rounding count as one moment, and flows are reported in the order of
+// their starts. Therefore the result does not depend on the last bits of a sum.
 const std::vector<int>& FluidNetwork::complete(double now) {
   advance_to(now);
   share_all();
@@ -140,7 +140,8 @@ double FluidNetwork::busy_seconds(int id, double now) const {
   return link.busy + (link.active > 0 ? now - link.busy_since : 0);
 }
 
-// The route has `weight` more flows (less if negative), so the rates of its part are void.
+// The route has `weight` more flows (fewer if negative), so the rates of its part are no longer
+// valid.
 void FluidNetwork::change_users(int id, int weight) {
   Route& route = routes_[at(id)];
   const Queue& queue = queues_[at(id)];
@@ -156,7 +157,8 @@ bool FluidNetwork::before(int a, int b) const {
   return cap_a != cap_b ? cap_a < cap_b : a < b;
 }
 
-// Adds a route to the routes with flows of its part and of its links, in the order of before().
+// Adds a route to the lists of routes with flows, both of its part and of its links, in the order
+// of before().
 void FluidNetwork::join(int id) {
   const auto add = [&](std::vector<int>& routes) {
     const auto order = [this](int a, int b) { return before(a, b); };
@@ -168,7 +170,7 @@ void FluidNetwork::join(int id) {
   for (const Load& load : route.loads) add(part.routes[load.slot]);
 }
 
-// The route's first flow has come: the route takes part in sharing, and its links are busy.
+// The route's first flow has come: the route takes part in sharing, and its links become busy.
 void FluidNetwork::activate(int id) {
   join(id);
   for (const Crossing& crossing : queues_[at(id)].crossings) {
@@ -195,7 +197,8 @@ void FluidNetwork::advance_to(double now) {
   now_ = now;
 }
 
-// Moves the route's virtual time and byte count to the present, with the rate since the last call.
+// Moves the route's virtual time and byte count to the present, at the rate that was valid since
+// the last call.
 void FluidNetwork::settle(Route& route) {
   const double elapsed = now_ - route.since;
   if (elapsed > 0 && route.rate > 0 && route.rate < never) {
@@ -206,7 +209,7 @@ void FluidNetwork::settle(Route& route) {
 }
 
 // Marks the rates of the route's part as unknown. A zero rate makes set_rate() compute the route's
-// end anew even if the new rate equals the old one.
+// end again even if the new rate equals the old one.
 void FluidNetwork::forget_rates(Route& route) {
   route.rate = 0;
   Part& part = parts_[at(route.part)];
@@ -215,11 +218,12 @@ void FluidNetwork::forget_rates(Route& route) {
 }
 
 // A link cannot fill up if the other links of its routes let less traffic through than its
-// capacity; leaving it out changes no rate. Links are judged one after the other, and a link that
-// was left out bounds no later link; otherwise two equal links in a row would both be left out.
+// capacity. Such a link changes no rate and is left out. Links are examined one after the other,
+// and a link that was left out bounds no later link; otherwise two equal links in a row would both
+// be left out.
 std::vector<bool> FluidNetwork::links_that_fill() const {
   std::vector<bool> fills(links_.size(), true);
-  // Traffic that other links let through to the link under judgment, by other link.
+  // By link: traffic that it lets through to the examined link.
   std::vector<double> through(links_.size(), 0);
   for (std::size_t id = 0; id < links_.size(); ++id) {
     std::vector<int> others;
@@ -314,7 +318,7 @@ void FluidNetwork::lay_out() {
       part.capacity[slot] = links_[at(part.links[slot])].capacity;
     }
   }
-  // Number of Part::loads that routes have taken so far.
+  // By part: number of Part::loads that belong to the routes so far.
   std::vector<std::size_t> counts(parts_.size(), 0);
   for (std::size_t id = 0; id < routes_.size(); ++id) {
     Route& route = routes_[id];
@@ -324,7 +328,7 @@ void FluidNetwork::lay_out() {
     std::size_t& begin = counts[at(route.part)];
     route.loads = std::span<const Load>(parts_[at(route.part)].loads).subspan(begin, own);
     begin += own;
-    // The cap may bind unless some link, even when one flow has it alone, is at least as tight.
+    // The cap may limit the rate, unless some link limits even a single flow at least as much.
     route.capped = std::none_of(route.loads.begin(), route.loads.end(), [&](const Load& load) {
       return parts_[at(route.part)].capacity[load.slot] <= route.cap * load.times;
     });
@@ -352,7 +356,8 @@ void FluidNetwork::set_rate(Route& route, double rate) {
   route.end = remaining > 0 ? now_ + remaining / rate : now_;
 }
 
-// share() for a part with one route that has flows, the most frequent case with parameter servers.
+// share() for a part in which only one route has flows, the most frequent case with parameter
+// servers.
 double FluidNetwork::share_alone(const Part& part) {
   Route& route = routes_[at(part.active.front())];
   double rate = route.cap;
@@ -365,7 +370,7 @@ double FluidNetwork::share_alone(const Part& part) {
 
 namespace {
 
-// For each link: remaining capacity / number of flows without a rate. Returns the minimum.
+// For each link: remaining capacity / number of flows that have no rate yet. Returns the minimum.
 // REQUIRES: sizes are multiples of wide_lanes.
 LOCKSTEP_WIDE_VECTORS
 double divide(std::span<const double> left, std::span<const double> open,
@@ -385,9 +390,9 @@ double divide(std::span<const double> left, std::span<const double> open,
 
 }  // namespace
 
-// The link with the smallest fair share fixes the rates of the routes that cross it; a route's own
-// cap works like a private link. The same follows with the remaining capacity of the other links,
-// until all routes have their rates. Returns the next completion.
+// The link with the smallest fair share determines the rates of the routes that cross it; a route's
+// own cap works like a private link. The algorithm repeats this with the remaining capacity of the
+// other links, until all routes have their rates. Returns the time of the next completion.
 double FluidNetwork::share(Part& part) {
   part.known = true;
   if (part.active.size() == 1) return share_alone(part);
@@ -417,12 +422,12 @@ double FluidNetwork::share(Part& part) {
       open[load.slot] -= weight;
     }
   };
-  // All routes before this one, in order of their caps, have their rates.
+  // In order of their caps, all routes before this one have their rates.
   std::size_t before = 0;
   while (unfixed > 0) {
     const double rate = divide(part.left, part.open, part.shares);
-    // Routes whose cap is at most the smallest share get their cap first. Fixing a route below the
-    // smallest share only raises the shares of others.
+    // Routes whose cap is at most the smallest share get their cap as rate first. This can only
+    // raise the shares of the other routes.
     bool any = false;
     for (; capped && before < part.active.size(); ++before) {
       const int id = part.active[before];

@@ -1,5 +1,6 @@
-// Free lists of blocks, by size in units of 64 bytes and by thread. Blocks above 1984 bytes go to
-// the global operator new; kept blocks are never given back to the system.
+// Free lists of memory blocks, one for each thread and each size (rounded up to units of 64 bytes).
+// Blocks above 1984 bytes go to the global operator new. Blocks in a list are never returned to the
+// system.
 #include "engine/frames.hpp"
 
 #include <array>
@@ -17,7 +18,7 @@ struct Frame {
 
 constexpr std::size_t unit = 64;
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t sizes = 0;  // nothing is kept: a use after free is then found
+constexpr std::size_t sizes = 0;  // nothing is stored, so that the sanitizer finds uses after free
 #else
 constexpr std::size_t sizes = 32;
 #endif

@@ -1,18 +1,18 @@
-// An allocator for coroutine frames and event states. Used by Program and Event, because nearly
-// every message allocates some of both. Freed blocks are kept by size for the same thread.
+// An allocator for coroutine frames and event states, because nearly every simulated message
+// allocates both. Freed blocks are stored by size and reused by the same thread.
 #pragma once
 
 #include <cstddef>
 
 namespace lockstep {
 
-// Memory for `bytes` bytes.
+// Returns memory for `bytes` bytes.
 void* take_frame(std::size_t bytes);
-// Gives a block back.
+// Returns a block to the allocator.
 // REQUIRES: the block was taken with the same number of bytes.
 void keep_frame(void* frame, std::size_t bytes) noexcept;
 
-// A standard allocator over these two functions, for containers of the engine.
+// A standard allocator that uses these two functions, for containers of the engine.
 template <typename Kept>
 struct FrameAllocator {
   using value_type = Kept;

@@ -1,15 +1,15 @@
-// Divides lanes' idle time into waiting, communication and host, several lanes at a time. Equal to
-// Communicator::idle_before() lane by lane, but in vector operations without branches, because this
-// loop runs over thousands of jittered lanes at every wait.
+// Divides lanes' idle time into waiting, communication and host-bound time, several lanes at once.
+// The result equals Communicator::idle_before() lane by lane, but vector operations without
+// branches compute it, because this loop runs over thousands of jittered lanes at every wait.
 #include "engine/gap.hpp"
 
 #include "engine/range.hpp"
 
 namespace lockstep {
 
-// Follows each lane's clock (`now`) through the windows. Idle time before a window divides in two:
-// the lane's own host is late until `ready`, then the lane waits for others. Waiting is the rest of
-// the gap.
+// Advances each lane's clock (`now`) through the windows. Idle time before a window has two parts:
+// until `ready` the lane's own host is late, then the lane waits for other lanes. Only exposed and
+// host-bound time are summed; waiting is the rest of the idle time.
 LOCKSTEP_WIDE_VECTORS
 std::size_t divide_together(const CollectiveWindows& collectives, std::size_t first,
                             std::size_t last, std::span<const double> ranks,
@@ -28,7 +28,7 @@ std::size_t divide_together(const CollectiveWindows& collectives, std::size_t fi
     Wide exposed{}, host_bound{}, now = from;
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const Wide start = windows[i].start + nothing, end = windows[i].end + nothing;
-      // Windows without a gap before them have no idle time to divide.
+      // If a window begins when the previous window ends, there is no idle time to divide.
       if (i == 0 || windows[i].start > windows[i - 1].end) {
         const Wide idle = start > now ? start - now : nothing;
         const Wide unissued = *wide(ready[i] + lane) - now;

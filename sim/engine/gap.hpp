@@ -1,5 +1,5 @@
-// Divides the time from a lane's device position to the end of a collective by cause. Used by
-// Communicator::divide() for the lanes of a communicator with one group.
+// Divides, by cause, the idle time from a lane's position on its device to the end of a collective.
+// Communicator::divide() uses it if all lanes of the communicator are one group.
 //
 //   |  own host is late  |  other lanes are late  |  transfer runs  |
 //   position             ready                    start             end
@@ -22,12 +22,12 @@ struct Gap {
   double bubble = 0;      // the other pipeline stage has not arrived (point to point)
 };
 
-// Divides the gaps of lanes whose collectives have the same windows, in blocks of wide_lanes.
-// Collective `last` is awaited; collectives before `first` ended before any lane's position.
-// `ranks` are the ranks of each lane. Adds to `steps`, moves the positions to the end of `last`,
-// and adds the total to `sum`. Returns the number of divided lanes; the remainder is left to the
-// caller.
-// REQUIRES: no collective from `first` to `last` follows a collective of another communicator.
+// Divides the idle times of lanes whose collectives have the same windows, wide_lanes lanes at
+// once. The lanes wait for collective `last`; collectives before `first` ended before any lane's
+// position. `ranks` is the number of ranks of each lane. Adds to `steps`, moves the positions to
+// the end of `last`, and adds the total to `sum`. Returns the number of divided lanes; the caller
+// divides the remaining ones.
+// REQUIRES: no collective from `first` to `last` comes after a collective of another communicator.
 std::size_t divide_together(const CollectiveWindows& collectives, std::size_t first,
                             std::size_t last, std::span<const double> ranks,
                             std::span<double> positions, LaneSteps& steps, Gap& sum);

@@ -1,8 +1,8 @@
-// Integrates piecewise constant speeds: finds the end of work that collectives slow down. If all
-// lanes have the same collectives beside them, two piecewise linear functions serve all lanes: work
-// done by time, and its inverse. A lane that begins at t and has w seconds of work ends at
+// Integrates piecewise constant speeds to find the end of work that collectives slow down. If all
+// lanes have the same collectives beside them, two piecewise linear functions serve all lanes: the
+// work done by a time, and its inverse. A lane that begins at t and has w seconds of work ends at
 //   end = time(work(t) + w)
-// Otherwise each lane walks through the windows of its own groups.
+// Otherwise each lane passes through the windows of its own groups.
 #include "engine/interference.hpp"
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 
 namespace lockstep {
 
-// Follows the first stretch and adds the change of every later one, without branches. Half of a
-// simulation's time with thousands of jittered lanes is spent in such loops.
+// Starts with the first slope and adds the change of slope of every bend, without branches.
+// Simulations with thousands of jittered lanes spend half of their time in such loops.
 LOCKSTEP_WIDE_VECTORS
 void Curve::at(std::span<const double> positions, std::span<double> values) const {
-  constexpr std::size_t vectors = 4;  // side by side: a single one would wait for each addition
+  // Several at once, because a single one would wait for each addition.
+  constexpr std::size_t vectors = 4;
   std::size_t lane = 0;
   for (; lane + vectors * wide_lanes <= positions.size(); lane += vectors * wide_lanes) {
     Wide position[vectors], value[vectors];
@@ -63,7 +64,8 @@ int Interference::kind_of(const TransferSpec& spec) {
   return static_cast<int>(known);
 }
 
-// Makes the mixture of `mixture` and one more collective: shares add up, speeds multiply.
+// Makes the mixture that has one more collective of `kind` than `mixture`: resources add up, speeds
+// multiply.
 int Interference::mix(int mixture, int kind) {
   const auto from = static_cast<std::size_t>(mixture), of = static_cast<std::size_t>(kind);
   if (mixtures_[from].with.size() <= of) mixtures_[from].with.resize(kinds_.size(), -1);
@@ -89,9 +91,9 @@ void Interference::look_from(double time) {
   }
 }
 
-// The slowness of one lane at `time`. `next` has, for each communicator, a collective at or before
-// the first that is not over at `time`. The call moves `next` on to the latter, so that a series of
-// calls with rising times passes each window once.
+// The slowness of one lane at `time`. next[i] is the number of a collective of communicator i, at
+// or before the first one that is not over at `time`. The call advances next[i] to the first one
+// that is not over, so that a series of calls with rising times visits each window once.
 Interference::Moment Interference::at(Phase phase, std::size_t lane, double time,
                                       std::size_t* next) {
   Moment moment;
@@ -120,7 +122,7 @@ Interference::Moment Interference::at(Phase phase, std::size_t lane, double time
   return moment;
 }
 
-// The end of `seconds` of work that begins at `from` with the speed of `now`: passes from one
+// The end of `seconds` of work that begins at `from` with the slowness of `now`. Advances from one
 // change of speed to the next.
 double Interference::walk(Phase phase, std::size_t lane, double from, double seconds, Moment now,
                           const std::size_t* next) {
@@ -144,7 +146,7 @@ double Interference::work(Phase phase, std::span<const double> begins, const Ran
                           double busy, const LaneFactors& factors, std::span<double> ends) {
   look_from(range.smallest);
   if (together_) {
-    // Positions become work done, each lane's work is added, and the sums become positions.
+    // Positions become work done; each lane's work is added; the sums become positions.
     lay_out(phase, range, busy * factors.largest);
     curve(&Piece::time, &Piece::work, &Piece::speed, range).at(begins, ends);
     const Range done = add_scaled(ends, busy, factors.lanes);
@@ -163,7 +165,7 @@ double Interference::work(Phase phase, std::span<const double> begins, const Ran
   return last;
 }
 
-// Lays out pieces from the first lane's position until the last lane has done `longest` seconds of
+// Makes the pieces from the first lane's position until the last lane has done `longest` seconds of
 // work.
 void Interference::lay_out(Phase phase, const Range& range, double longest) {
   pieces_.clear();
@@ -196,8 +198,8 @@ double Interference::time_of(double work) const {
   return piece->time + (work - piece->work) * piece->slowness;
 }
 
-// Bends are where the rate changes. A bend's contribution is written as a maximum, which is `at` *
-// rate before the bend, so the constant is reduced by that much.
+// A bend is a place where the rate changes. Curve adds each bend's max(position, at) * rate, which
+// is at * rate before the bend, so the constant is reduced by that value.
 Curve Interference::curve(double Piece::*position, double Piece::*value, double Piece::*rate,
                           const Range& range) const {
   Curve result;

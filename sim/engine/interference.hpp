@@ -1,6 +1,6 @@
-// Compute beside collectives: each lane's speed is piecewise constant over time, and follows from
-// the windows of its own groups' collectives. Used by compute streams of a RankGroup with a
-// slowdown.
+// The speed of compute beside collectives. Each lane's speed is piecewise constant over time and
+// follows from the windows (engine/windows.hpp) of its own groups' collectives. Used by the compute
+// stream of a RankGroup that has a slowdown.
 //
 //   collectives      |==== A ====|    |== C ==|
 //                         |== B ==|
@@ -20,9 +20,9 @@
 
 namespace lockstep {
 
-// A piecewise linear function of positions: constant + rate * (position - origin) + the sum over
-// its bends of their rate * max(position - origin, at). Positions count from an origin close by,
-// because the differences of large numbers would lose digits.
+// A piecewise linear function of position: constant + rate * (position - origin) + the sum over its
+// bends of bend.rate * max(position - origin, bend.at). Positions are measured from an origin close
+// by, because the differences of large numbers would lose digits.
 struct Curve {
   struct Bend {
     double at = 0;
@@ -44,25 +44,25 @@ struct LaneFactors {
   double over_ranks = 1;  // sum of factor times ranks
 };
 
-// The speed of compute over time, for all lanes of a rank group.
+// The speed of compute over time, for all lanes of one rank group.
 class Interference {
  public:
-  // Factor (>= 1) on the time of work of a phase beside collectives that take this much
-  // (RankGroupSpec).
+  // Factor (>= 1) on the time of work of a phase while collectives occupy these resources
+  // (RankGroupSpec::slowdown).
   using Slowdown = std::function<double(Phase, const Occupancy&)>;
 
   Interference(Slowdown slowdown, std::size_t lanes, Executor& executor);
   bool on() const { return static_cast<bool>(slowdown_); }
-  // Factor on the time of work while this transfer alone runs beside the work.
+  // Factor on the time of work while only this transfer runs beside the work.
   double beside(Phase phase, const TransferSpec& spec) const;
 
   // Registers collectives that run beside the lanes' compute.
   void runs_beside(const CollectiveWindows& collectives);
-  // An id for the share of compute that a transfer takes. Equal shares have equal ids, and 0 takes
-  // nothing.
+  // A number for the resources that a transfer takes from compute. Transfers that take the same
+  // have the same number; number 0 means that a transfer takes nothing.
   int kind_of(const TransferSpec& spec);
 
-  // Must be called after windows were added or a window has got its end. Rings the bell.
+  // Must be called after windows were added or a window's end became known. Rings the bell.
   void change() {
     ++changes_;
     bell_.ring();
@@ -70,14 +70,16 @@ class Interference {
   // Number of calls of change(). A result of work() is valid while this number stays the same.
   std::size_t changes() const { return changes_; }
   Bell& bell() { return bell_; }
-  // Must be called when a collective with an unknown end starts; the next function when it ends.
+  // carries() must be called when a collective with an unknown end starts, and has_carried() when
+  // it ends.
   void carries() { ++carried_; }
   void has_carried() { --carried_; }
-  // Whether all windows are known that can overlap work before the present.
+  // Whether all windows that can overlap work before the present are known.
   bool settled() const { return carried_ == 0; }
 
-  // Computes the lanes' positions after work, from their positions `begins` in `range`. The work
-  // takes `busy` seconds alone, times each lane's factor. Sets `ends` and returns the latest.
+  // Computes the lanes' positions after work, from their positions `begins`, which lie in `range`.
+  // Without collectives, the work takes `busy` seconds times the lane's factor. Sets `ends` and
+  // returns the latest end.
   // REQUIRES: no position is before the lane's position in an earlier call.
   double work(Phase phase, std::span<const double> begins, const Range& range, double busy,
               const LaneFactors& factors, std::span<double> ends);
@@ -85,8 +87,9 @@ class Interference {
   // REQUIRES: `from` is not before the lane's position in the latest work().
   double end_of_work(Phase phase, std::size_t lane, double from, double seconds);
 
-  // Keep the seconds in which the compute stream works. Work begins at `begin`, which may be past
-  // or future, and ends at `end`; for several lanes, the first begin and the last end.
+  // Count the seconds in which the compute stream works. Work begins at `begin`, which may lie in
+  // the past or the future, and ends at `end`. If there are several lanes, pass the first begin and
+  // the last end.
   void compute_begins(double begin) { computing_since_ = std::max(begin, computed_end_); }
   void compute_ends(double end) {
     computed_ = computed_until(end);
@@ -104,42 +107,42 @@ class Interference {
   struct Mixture {
     Occupancy taken;
     std::array<double, phases> slowness{};  // by phase; 0 = not computed yet
-    // By kind: the mixture of this and another collective of the kind; -1 = not made yet.
+    // By kind: the mixture that has one more collective of that kind; -1 = not made yet.
     std::vector<int> with{};
   };
-  // A stretch of constant speed, until the next piece.
+  // A period of constant speed, which lasts until the next piece begins.
   struct Piece {
     double time = 0;  // its begin
     double work = 0;  // seconds of work done since the first piece began
     double speed = 1;
     double slowness = 1;  // 1 / speed
   };
-  // The slowness from a moment on, and the time at which it changes.
+  // The slowness at a moment, and the time at which it changes.
   struct Moment {
     double slowness = 1;
     double until = never;
   };
-  // Chooses the communicators with windows that end after `time`. at() must not be asked about an
-  // earlier moment until the next call.
+  // Selects the communicators that have windows which end after `time`. Until the next call, at()
+  // must not be called for an earlier time.
   void look_from(double time);
   Moment at(Phase phase, std::size_t lane, double time, std::size_t* next);
   double walk(Phase phase, std::size_t lane, double from, double seconds, Moment now,
               const std::size_t* next);
-  // The mixture of `mixture` and another collective of the kind.
+  // The mixture that has one more collective of the kind than `mixture`.
   int with(int mixture, int kind) {
     const std::vector<int>& known = mixtures_[static_cast<std::size_t>(mixture)].with;
     const auto of = static_cast<std::size_t>(kind);
     return of < known.size() && known[of] >= 0 ? known[of] : mix(mixture, kind);
   }
   int mix(int mixture, int kind);
-  // The slowdown beside a mixture, computed once per phase.
+  // The slow-down of a phase beside a mixture; computed once for each phase.
   double slowness(Phase phase, int mixture);
   // Fills `pieces_` for all positions in `range` and `longest` seconds of work after them.
   void lay_out(Phase phase, const Range& range, double longest);
-  // Along the pieces: the work done at a time, and the time at which work is done.
+  // Two functions along the pieces: the work done by a time, and the time by which work is done.
   double work_at(double time) const;
   double time_of(double work) const;
-  // One of these two functions as a Curve, for positions in `range`.
+  // One of these two functions as a Curve for positions in `range`.
   Curve curve(double Piece::*position, double Piece::*value, double Piece::*rate,
               const Range& range) const;
   std::size_t* next_of(std::size_t lane) {
@@ -149,17 +152,17 @@ class Interference {
   Slowdown slowdown_;
   std::size_t lanes_;
   std::vector<const CollectiveWindows*> beside_;
-  bool together_ = true;  // one group everywhere: all lanes have the same collectives beside them
-  // By lane (one for all if together_) and communicator: the first collective that is not over at
+  bool together_ = true;  // all communicators have one group: all lanes have the same windows
+  // By lane (one for all if together_) and communicator: the first collective that has not ended by
   // the lane's position in the latest work().
   std::vector<std::size_t> next_;
-  std::vector<std::size_t> walk_;    // scratch copy of one lane's next_, moved on by walk()
+  std::vector<std::size_t> walk_;    // scratch copy of one lane's next_, advanced by walk()
   std::vector<std::size_t> active_;  // communicators chosen by look_from()
-  std::vector<Occupancy> kinds_;     // by kind_of()
+  std::vector<Occupancy> kinds_;     // by the numbers that kind_of() returns
   std::vector<Mixture> mixtures_;
   std::vector<Piece> pieces_;  // of the latest work(), if together_
   std::size_t changes_ = 0;
-  int carried_ = 0;                 // collectives with unknown ends that run
+  int carried_ = 0;                 // number of running collectives with unknown ends
   double computed_ = 0;             // seconds of finished work
   double computed_end_ = 0;         // end of the latest finished work
   double computing_since_ = never;  // begin of the work in progress

@@ -1,6 +1,6 @@
-// Min-queue (priority queue whose top is the least item). Use it for items that mostly arrive in
-// ascending order. Such items go to a FIFO, and only items out of order pay for the heap. Flows of
-// a route are such items, because a later flow of equal size finishes later.
+// A min-queue (priority queue whose top is the least item) for items that mostly arrive in
+// ascending order. Items in order enter a FIFO; only items out of order cost the work of a heap.
+// Flows over one route are mostly in order, because a later flow of equal size finishes later.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class LeastFirst {
   // REQUIRES: the queue is not empty.
   const Item& top() const { return in_line() ? line_[first_] : heap_.front(); }
 
-  // Removes the top. Once more than half of `line_` are taken items, the others move to its front.
+  // Removes the top. If more than half of `line_` are taken items, the others move to its front.
   void pop() {
     if (!in_line()) {
       std::pop_heap(heap_.begin(), heap_.end(), Later());

@@ -1,6 +1,7 @@
-// The executor without SimGrid: programs on a heap of moments, flows in a fluid network
-// (engine/fluid.hpp). run() resumes all programs that are ready, then moves time to the next moment
-// or completion. A wait costs a coroutine's switch, and no context switch of an actor.
+// The executor without SimGrid: programs wait on a heap of moments, and flows share links in a
+// fluid network (engine/fluid.hpp). run() resumes all programs that are ready, then advances time
+// to the next moment or completion. A wait costs a switch of coroutines, which is much cheaper than
+// a context switch between actors.
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -15,11 +16,12 @@ namespace lockstep {
 
 namespace {
 
-// A program and the place at which it waits. One cache line, because thousands take turns.
+// A program and the place at which it waits. Sized as one cache line, because thousands of programs
+// take turns.
 struct alignas(64) LoopFiber : Executor::Fiber {
   Program program;
-  std::coroutine_handle<> here;  // where it continues
-  ProgramId id = 0;              // 0 = over, the slot is free
+  std::coroutine_handle<> here;  // where the coroutine continues
+  ProgramId id = 0;              // 0 = the program has returned and the slot is free
   std::uint64_t timer = 0;       // number of its moment on the heap; 0 = none
   std::int64_t flow = 0;
   int slot = 0;
@@ -56,7 +58,7 @@ class Loop final : public Executor {
                        int weight) override;
 
  private:
-  // A time at which a fiber is woken. Out of date if the fiber's timer has another number.
+  // A time at which a fiber is woken. Out of date if the fiber's timer has a different number.
   struct Moment {
     double time;
     std::uint64_t number;
@@ -71,9 +73,10 @@ class Loop final : public Executor {
   // Destroys the fiber's program and frees its slot.
   void end(LoopFiber& fiber);
   void set_timer(LoopFiber& fiber, double time);
-  // Moves time to the moment at which the next programs continue; false if there is no such moment.
+  // Advances time to the moment at which the next programs continue. Returns false if no such
+  // moment exists.
   bool pass_time();
-  // Time of the next valid moment; drops moments that are out of date.
+  // The time of the next valid moment. Drops moments that are out of date.
   double next_moment();
   // Ends all programs.
   void clear();
@@ -84,7 +87,7 @@ class Loop final : public Executor {
   std::vector<int> free_;         // slots of ended programs
   ProgramId started_ = 0;
   std::size_t live_ = 0;
-  std::vector<LoopFiber*> ready_;  // from next_ready_ on, in the order of waking
+  std::vector<LoopFiber*> ready_;  // in the order of waking, from next_ready_ on
   std::size_t next_ready_ = 0;
   std::priority_queue<Moment, std::vector<Moment>, std::greater<>> moments_;
   std::uint64_t timers_ = 0;
@@ -185,7 +188,7 @@ void Loop::suspend(std::coroutine_handle<> here, double until) {
   if (until < never) set_timer(self(), until);
 }
 
-// A woken fiber's moment on the heap is left there, out of date.
+// A woken fiber's moment stays on the heap, out of date.
 void Loop::wake(Fiber& woken) {
   auto& fiber = static_cast<LoopFiber&>(woken);
   if (fiber.ready) return;
@@ -194,7 +197,7 @@ void Loop::wake(Fiber& woken) {
   ready_.push_back(&fiber);
 }
 
-// A route that shares no link takes bytes / cap.
+// A flow over a route without links takes bytes / cap.
 void Loop::carry_suspended(std::coroutine_handle<> here, RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
   LoopFiber& carrier = self();
@@ -217,7 +220,7 @@ double Loop::next_moment() {
   return never;
 }
 
-// Moments that differ by less than clock_precision are one moment, as in SimGrid; programs wake in
+// Moments that differ by less than clock_precision count as one, as in SimGrid. Programs wake in
 // the order in which they began to wait, and flows complete after them.
 bool Loop::pass_time() {
   const double flows = network_.next_completion();

@@ -1,6 +1,6 @@
-// Counts the traffic of links, and hands transfers to the executor's network. A transfer over
-// several links becomes one coupled flow: a flow over a route that crosses each link a whole number
-// of times, in proportion to the bytes on the link.
+// Counts the traffic of links, and gives transfers to the executor's network. A transfer over
+// several links becomes one coupled flow. The route of the flow crosses each link a whole number of
+// times, in proportion to the transfer's bytes on the link.
 #include "engine/network.hpp"
 
 #include <algorithm>
@@ -67,8 +67,8 @@ std::vector<LinkTotals> Links::totals() const {
 
 namespace {
 
-// Seconds that the bytes need without other traffic, latency excluded: by the cost model's rate if
-// it gives one, else on the slowest link.
+// Seconds that the bytes need without other traffic, excluding latency: bytes / the cost model's
+// rate if there is one, otherwise the time on the slowest link.
 double lone_bytes_seconds(const TransferSpec& spec, const Links& links) {
   double seconds = 0;
   if (spec.bytes > 0 && spec.lone_bytes_per_second > 0) {
@@ -81,18 +81,18 @@ double lone_bytes_seconds(const TransferSpec& spec, const Links& links) {
   return seconds;
 }
 
-// The links of a coupled flow, each as often as the flow crosses it, and the payload that makes one
-// pass. Example: a ring that sends 100 MB over NVLink and 25 MB over a NIC, whose NIC is busiest,
-// has a payload of 25 MB and crosses NVLink 4 times.
+// The links of a coupled flow, each listed as often as the flow crosses it, and the bytes of the
+// flow. Example: a ring sends 100 MB over NVLink and 25 MB over a NIC, and is slowest on the NIC.
+// The flow has 25 MB and crosses NVLink 4 times.
 struct Shape {
   std::vector<LinkId> links;
   double payload = 0;  // bytes
 };
 
-// A flow can only cross a link a whole number of times. The link that is busiest when the transfer
-// is alone is crossed once, so that it is charged exactly and the flow competes there as one flow.
-// The other links are rounded, and never beyond their capacity in the time that the transfer takes
-// alone.
+// A flow can only cross a link a whole number of times. The link on which the transfer takes
+// longest is crossed once, so that its traffic is exact and the transfer competes there as one
+// flow. The other numbers are rounded, but not up if the link could then not carry the flow in the
+// time that the transfer takes without other traffic.
 Shape shape_of(const TransferSpec& spec, const Links& links, double lone) {
   const LinkUse* busiest = nullptr;
   double longest = 0;
@@ -152,8 +152,8 @@ double Network::count_lone(const TransferSpec& spec) {
   const auto slow = [&](const LinkUse& use) {
     return use.bytes > seconds * links_.at(use.link).bytes_per_second;
   };
-  // A link is slower than the cost model's rate: the coupled flow takes as long as the executor's
-  // network would need for it.
+  // A link is slower than the cost model's rate. The transfer then takes the time that the executor
+  // would compute for its coupled flow.
   if (kind_ == NetworkKind::flow && std::any_of(spec.uses.begin(), spec.uses.end(), slow)) {
     const Shape shape = shape_of(spec, links_, seconds);
     for (const LinkId link : shape.links) {
@@ -166,8 +166,8 @@ double Network::count_lone(const TransferSpec& spec) {
   return spec.latency_seconds + seconds;
 }
 
-// After the latency, the flow starts with the bytes that a transfer without other traffic would not
-// have moved by the present.
+// After the latency, the flow starts with the bytes that remain: the bytes that a transfer without
+// other traffic would have moved by the present are subtracted.
 Program Network::carry(const TransferSpec& spec, double start, double& end) {
   const double lone = lone_bytes_seconds(spec, links_);
   const double begin = start + spec.latency_seconds;

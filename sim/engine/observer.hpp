@@ -1,9 +1,9 @@
-// The interface for events of the simulated world. Derive from it to write a timeline trace, a test
-// or a memory timeline, and pass it in the options of a World. Without an observer no event is
-// reported, named or kept.
+// The interface through which a world reports its events. A timeline trace, a test or a memory
+// timeline derives from it and is passed in the options of a World. Without an observer, no event
+// is reported, named or stored.
 //
-// Events are reported when their end time is known; their order has no meaning. Times are simulated
-// seconds. Texts and lists are valid during the call only; copy them to keep them.
+// An event is reported as soon as its end time is known; the order of reports has no meaning. Times
+// are simulated seconds. Texts and lists are valid only during the call; copy them to keep them.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace lockstep {
 
-// Receiver of events; all functions but watches() do nothing by default.
+// A receiver of events. All functions except watches() do nothing by default.
 class Observer {
  public:
-  // Identifies work, so that later events refer to it; never 0, which means "no number".
+  // Identifies an event, so that later events can refer to it. Never 0, which means "no number".
   using Number = std::uint64_t;
 
   // A stream of one lane of a group, on which nothing overlaps: "host", "compute", or a name given
@@ -28,17 +28,16 @@ class Observer {
     int lane = 0;
     std::string_view name;
   };
-  // A stream is busy. Work of the compute stream is reported layer by layer.
+  // A stream is busy. The compute stream's work is reported layer by layer.
   struct Work {
     Stream stream;
     Phase phase = Phase::forward;
     std::string_view name;
     double start = 0, end = 0;
     Number number = 0;
-    Number after = 0;  // the event that launched it, or brought its input
+    Number after = 0;  // the event that launched this work, or delivered its input
   };
-  // A transfer from the view of one lane. The stream is the communicator, or the route of a
-  // message.
+  // A transfer as one lane sees it. The stream is the communicator, or the route of a message.
   struct Transfer {
     Stream stream;
     std::string_view name;  // the operation: "all_reduce"
@@ -58,8 +57,8 @@ class Observer {
     double start = 0, end = 0;
     Number after = 0;  // the event that ended the wait
   };
-  // A stream has finished optimizer step `index`: the compute stream has executed it, the host has
-  // issued it.
+  // A stream has reached the end of optimizer step `index`: the compute stream has executed the
+  // step, or the host has issued it.
   struct Step {
     Stream stream;
     int index = 0;
@@ -74,7 +73,7 @@ class Observer {
   };
 
   virtual ~Observer() = default;
-  // A group of ranks, and for each rank the lane that represents it.
+  // A rank group, and for each of its ranks the lane that represents it.
   virtual void on_ranks(std::string_view /*group*/, std::span<const int> /*lane_of_rank*/) {}
   // Whether the observer wants events of this lane; called once, after on_ranks().
   virtual bool watches(std::string_view group, int lane) const = 0;

@@ -1,6 +1,7 @@
 // The compute stream of ranks whose work is slowed down by collectives (engine/interference.hpp).
-// Such a stream keeps pace with simulated time, because a collective that is issued later may slow
-// down work that begins now: an item is finished only when simulated time has reached its end.
+// Such a stream advances with simulated time: an item is finished only when simulated time has
+// reached the item's end, because a collective that is issued later may slow down work that begins
+// now.
 #include <algorithm>
 #include <utility>
 
@@ -20,8 +21,8 @@ void ComputeStream::go_until(std::function<bool()> there) {
   bell_.ring();
 }
 
-// The stream's program. Works only as far as the group's program waits for (`wanted`), because the
-// program may issue a collective that runs beside the next item.
+// The stream's program. It computes only as far as the group's program waits for (wanted()),
+// because the program may then issue a collective that runs beside the next item.
 Program ComputeStream::serve() {
   while (true) {
     while (queue_.empty() ? !closing_ : !(wanted() && front_ready())) co_await bell_.rung();
@@ -36,10 +37,10 @@ Program ComputeStream::serve() {
   }
 }
 
-// Computes one item whose device slows down while collectives run. Collectives that may run beside
-// the item have been issued, or start after it. While a collective with an unknown end runs, the
-// item's end depends on time: compute the end, wait until then, and repeat until nothing has
-// changed.
+// Computes one item that running collectives slow down. All collectives that may run beside the
+// item have been issued, or start after it. While a collective with an unknown end runs, the item's
+// end may still change: the loop computes the end, waits until then, and repeats until no window
+// has changed.
 Program ComputeStream::compute_beside_collectives(const Item& item) {
   interference_.compute_begins(earliest_);
   double end = end_beside_collectives(item);
@@ -53,7 +54,8 @@ Program ComputeStream::compute_beside_collectives(const Item& item) {
   interference_.compute_ends(latest_);
 }
 
-// When the last lane's device and host are done, by the windows that are known. Sets `work_end_`.
+// Returns when the last lane's device and host are done, according to the windows that are known.
+// Sets `work_end_`.
 double ComputeStream::end_beside_collectives(const Item& item) {
   double last = interference_.work(item.phase, device_, {earliest_, latest_}, item.work.busy,
                                    *item.factors, work_end_);
@@ -64,8 +66,9 @@ double ComputeStream::end_beside_collectives(const Item& item) {
   return last;
 }
 
-// Moves the lanes to the ends of their work, and books busy time, the part due to interference, and
-// host-bound gaps. Busy seconds, summed over ranks, are the difference of two sums of positions.
+// Moves the lanes to the ends of their work. Books busy time, the share of busy time that
+// interference causes, and host-bound idle time. The busy time, summed over ranks, is the
+// difference between two sums of positions.
 void ComputeStream::finish_beside_collectives(const Item& item) {
   const QueuedWork& work = item.work;
   const double before = position_sum_;

@@ -1,13 +1,13 @@
-// A program of the simulated world: a C++20 coroutine that awaits sleeps, bells, queues, flows
-// (engine/executor.hpp) and other programs. Write one per host thread or server and start it by
-// Executor::start() or World::spawn():
+// A program of the simulated world: a C++20 coroutine that awaits sleeps, bells, inboxes, flows
+// (engine/executor.hpp) and other programs. Write one for each simulated host thread or server, and
+// start it with Executor::start() or World::spawn():
 //
 //   Program worker(Executor& executor, Bell& ready) {
 //     co_await executor.sleep_for(0.5);   // half a simulated second
 //     co_await ready.rung();
 //   }
 //
-// Parameters live in the coroutine's frame, so references must outlive the program.
+// Parameters are stored in the coroutine's frame. A reference parameter must outlive the program.
 #pragma once
 
 #include <coroutine>
@@ -19,9 +19,9 @@
 
 namespace lockstep {
 
-// Owns a coroutine; the destructor unwinds it, wherever it waits. Movable, not copyable. An
-// exception that leaves the coroutine is kept and thrown by its caller's co_await or by the
-// executor's run().
+// Owns a coroutine. The destructor destroys the coroutine, wherever it waits. Movable, not
+// copyable. An exception that leaves the coroutine is stored, and rethrown by the co_await of the
+// program's caller or by the executor's run().
 class [[nodiscard]] Program {
  public:
   struct promise_type {
@@ -33,7 +33,7 @@ class [[nodiscard]] Program {
       return Program(std::coroutine_handle<promise_type>::from_promise(*this));
     }
     std::suspend_always initial_suspend() noexcept { return {}; }
-    // At the end of the coroutine: control passes to the caller without growth of the stack.
+    // At the end of the coroutine, control passes to the caller without growth of the stack.
     struct Return {
       bool await_ready() noexcept { return false; }
       std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
@@ -44,8 +44,9 @@ class [[nodiscard]] Program {
     };
     Return final_suspend() noexcept { return {}; }
     void return_void() {}
-    // Keeps the exception; await_resume() or the executor rethrows it. Killing a SimGrid actor
-    // raises an exception in its program, and so unwinds the actor's chain of programs.
+    // Stores the exception; await_resume() or the executor rethrows it. If SimGrid kills an actor,
+    // an exception arises in the actor's program and unwinds the chain of programs that await each
+    // other.
     void unhandled_exception() { failure = std::current_exception(); }
 
     // Frames come from free lists (engine/frames.hpp).
@@ -63,7 +64,7 @@ class [[nodiscard]] Program {
     if (handle_) handle_.destroy();
   }
 
-  // Awaited by another program, as a subroutine: runs in the caller's place up to its first wait.
+  // Awaited by another program, as a subroutine: the program runs at once, up to its first wait.
   // The caller is suspended only if the program has not returned by then.
   bool await_ready() {
     handle_.resume();
@@ -72,7 +73,7 @@ class [[nodiscard]] Program {
   void await_suspend(std::coroutine_handle<> caller) { handle_.promise().caller = caller; }
   void await_resume() const { rethrow(); }
 
-  // For executors.
+  // For executors only.
   std::coroutine_handle<> handle() const { return handle_; }
   bool over() const { return handle_.done(); }
   void rethrow() const {

@@ -1,10 +1,11 @@
-// Loops over lanes that compilers turn into vector instructions. Two vectors are combined side by
-// side: a single chain of comparisons or additions would wait for the result of each.
+// Loops over lanes that compilers turn into vector instructions. Each loop advances two vectors at
+// once, because in a single chain of comparisons or additions each operation would wait for the
+// result of the one before.
 #include "engine/range.hpp"
 
 namespace lockstep {
 
-// Values beyond the last pair of vectors are handled one by one.
+// Values beyond the last pair of vectors are visited one after the other.
 LOCKSTEP_WIDE_VECTORS
 Range range_of(std::span<const double> values) {
   constexpr std::size_t step = 2 * wide_lanes;

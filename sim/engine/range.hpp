@@ -1,5 +1,5 @@
-// The minimum, maximum and sum of many values in one vectorized pass, and the vector type for such
-// loops. Used for positions of lanes, of which a simulation may have thousands.
+// Vectorized passes over many values that compute their minimum, maximum or sum, and the vector
+// type for such loops. Used for the positions of lanes, of which a simulation may have thousands.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-// Number of lanes per vector operation; GCC and Clang compute with such vectors as with one double.
+// Number of values per vector operation. GCC and Clang compute with such vectors as with one
+// double.
 inline constexpr std::size_t wide_lanes = 4;
 using Wide [[gnu::vector_size(wide_lanes * sizeof(double))]] = double;
 // A Wide at any place of an array of doubles, which need not be aligned for vectors.
@@ -26,7 +27,8 @@ inline WideInArray* wide(double* lanes) {
 
 // The time of an event that does not happen.
 inline constexpr double never = std::numeric_limits<double>::infinity();
-// Seconds. The executors may shorten a delay below this to 0 or lengthen it to this.
+// In seconds. An executor may shorten a delay that is smaller than this to 0, or lengthen it to
+// this.
 inline constexpr double clock_precision = 1e-12;
 
 // Smallest and largest of some values; empty if smallest > largest.
@@ -41,7 +43,7 @@ struct Range {
 
 // REQUIRES: there is at least one value.
 Range range_of(std::span<const double> values);
-// Adds `scale` times each of `steps` to the values. Returns the range of the sums.
+// Adds `scale` * steps[i] to each values[i]. Returns the range of the sums.
 // REQUIRES: `steps` has as many elements as `values`.
 Range add_scaled(std::span<double> values, double scale, std::span<const double> steps);
 // The sum of a[i] * b[i]. The order of additions depends only on the number of values, so the

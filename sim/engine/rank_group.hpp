@@ -1,5 +1,5 @@
-// The implementation of RankGroup: its clocks, streams and communicators. Private to the engine;
-// World makes one per group, and the member functions are in ranks.cpp.
+// The implementation of RankGroup (engine/ranks.hpp): its clocks, streams and communicators.
+// Private to the engine: World makes one per group, and ranks.cpp defines the member functions.
 #pragma once
 
 #include <deque>
@@ -17,19 +17,20 @@ struct RankGroup::Impl final : Waker {
   Impl(RankGroupSpec spec, Network& network, std::deque<Communicator>& all, Observer* observer);
 
   void wake() override { program.ring(); }
-  // Starts the group's background programs: one per communicator, and one for the compute stream if
-  // it must keep pace with time. The programs end when nothing is left to do after close().
+  // Starts the group's background programs: one for each communicator, and one for the compute
+  // stream if collectives slow compute down (paced_stream.cpp). After close(), the programs end
+  // when their queues are empty.
   void start();
   void close();
-  // Waits until `there()`. The compute stream advances only as far as needed, because work that the
-  // program issues next may slow down later items.
+  // Waits until `there()` is true. The compute stream advances only as far as needed, because work
+  // that the program issues next may slow down later items.
   Program await(std::function<bool()> there);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
-  // The step's slow-down by lane for this work. Differs from `factors` only in jobs with several
-  // kinds of devices, if the work takes longer on another device.
+  // The lanes' slow-down of this work in the present step. It differs from `factors` only if the
+  // job has several kinds of devices and the work takes longer on another device.
   Factors factors_of(const QueuedWork& work) const;
 
-  // A mark, and the links that the group's transfers had requested when the host issued it.
+  // A mark, and the ledger of the group's traffic when the host issued the mark.
   struct Marked {
     Mark at;
     Links links;
@@ -38,23 +39,23 @@ struct RankGroup::Impl final : Waker {
     return marks.at(static_cast<std::size_t>(number - first_mark));
   }
 
-  // Reports to the observer; null = there is none, or it watches no lane.
+  // Reports to the observer; null = there is no observer, or it watches no lane of the group.
   std::unique_ptr<Watch> watch;
   std::string name;
   bool one_thread;
   Network& network;
-  Links links;  // link requests of the group's transfers
+  Links links;  // ledger of the traffic of the group's transfers
   std::deque<Communicator>& all_communicators;
   Interference interference;
-  Bell program;  // the group's program waits here
+  Bell program;  // rung when a step, a mark or an awaited event is computed
   ComputeStream stream;
-  std::vector<Communicator*> communicators;  // of this group
+  std::vector<Communicator*> communicators;  // only communicators of this group
   std::deque<SideStream> side_streams;
   HostClock host;
-  Factors factors;                  // of this step, for work that takes equally long on all devices
+  Factors factors;  // in the present step, for work that takes equally long on all devices
   std::vector<int> device_of_lane;  // empty = the platform's device everywhere
   std::deque<Marked> marks;
-  int first_mark = 0;   // number of the first mark that is kept
+  int first_mark = 0;   // number of marks.front()
   int collectives = 0;  // issued so far
 };
 

@@ -1,6 +1,6 @@
-// RankGroup: translates a program's calls into items of the compute stream, side streams and
-// communicators, and keeps the host's clocks. A call only stamps work with the host's present
-// clock; the times of devices follow in streams.cpp, paced_stream.cpp and communicator.cpp.
+// RankGroup turns a program's calls into items of the compute stream, side streams and
+// communicators, and advances the host's clocks. A call only records the host's present clock with
+// the work; streams.cpp, paced_stream.cpp and communicator.cpp compute the device's times.
 #include "engine/ranks.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ RankGroup::Impl::Impl(RankGroupSpec spec, Network& given, std::deque<Communicato
       factors(stream.make_factors(std::vector<double>(stream.lanes(), 1.0))),
       device_of_lane(std::move(spec.device_of_lane)) {}
 
-// Called when the world runs: the communicators exist, and links may be counted.
+// Called when the world runs, so that all links and communicators exist.
 void RankGroup::Impl::start() {
   links = network.links();
   for (Communicator* communicator : communicators) {
@@ -68,7 +68,8 @@ void RankGroup::host(double seconds, std::string_view name) {
   impl_->host.offset += seconds;
 }
 
-// The clocks of lanes part here: each continues when the event has happened in its own lane.
+// After this call the lanes' clocks differ: each lane continues when the event has happened in that
+// lane.
 Program RankGroup::host_wait(Event event, double resume) {
   if (impl_->one_thread) {
     wait(event);
@@ -111,7 +112,7 @@ void RankGroup::compute(Phase phase, const NamedWork& work) {
 }
 
 // On CPU ranks (one_thread) the work's host time is part of its device time, so the item has no
-// host part.
+// host time.
 void RankGroup::Impl::compute(Phase phase, const QueuedWork& work, WorkLabel label) {
   ComputeStream::Item item;
   item.kind = ComputeStream::Item::Kind::compute;
@@ -125,7 +126,7 @@ void RankGroup::Impl::compute(Phase phase, const QueuedWork& work, WorkLabel lab
   stream.push(std::move(item));
 }
 
-// Computes the exchanges in closed form. No exchange meets other traffic, so each takes its lone
+// Computes the exchanges in closed form: no exchange meets other traffic, so each takes its lone
 // time.
 void RankGroup::compute(Phase phase, const Communicator& communicator, const ExchangedWork& work) {
   ComputeStream::Item item;
@@ -143,7 +144,8 @@ void RankGroup::compute(Phase phase, const Communicator& communicator, const Exc
   for (const ExchangedWork::Beat& beat : work.beats) {
     item.exchange_seconds.push_back(lone_seconds(*beat.exchange, links));
   }
-  // Traffic is counted twice: for the world, and for the group, whose ledger repeat() multiplies.
+  // Traffic is counted twice: in the ledger of the world, and in that of the group, which repeat()
+  // multiplies.
   for (const auto& [spec, times] : work.transfers) {
     const double seconds = lone_seconds(*spec, links) - spec->latency_seconds;
     for (int i = 0; i < times; ++i) {
@@ -208,7 +210,7 @@ Communicator& RankGroup::add_communicator(const std::string& name,
   return made;
 }
 
-// On CPU ranks a collective is issued when the compute stream arrives at this place.
+// On CPU ranks, a collective is issued when the compute stream reaches this place.
 Event RankGroup::start(Communicator& communicator, const TransferSpec& spec, const Event& after) {
   ++impl_->collectives;
   communicator.forget_some(impl_->stream.earliest());
@@ -251,8 +253,7 @@ Event RankGroup::copy(StreamId stream, const TransferSpec& spec, const Event& af
   return enqueue(stream, seconds, after, true, spec.name);
 }
 
-// Old marks are dropped once their compute stream's clocks are filled in, because the stream writes
-// into them.
+// An old mark is dropped only once the compute stream has written its clocks into the mark.
 int RankGroup::mark() {
   constexpr std::size_t kept = 8;
   std::deque<Impl::Marked>& marks = impl_->marks;
@@ -280,9 +281,9 @@ Program RankGroup::await_mark(int number) {
   co_await impl_->await([this, number] { return !marked(number).device.empty(); });
 }
 
-// Simulated time stands still, so a lane's compute stream is moved only by the time that it takes
-// beyond the fastest lane (`longer_by`). A host clock is moved by its own advance less the fastest
-// lane's.
+// Simulated time stands still. Therefore a lane's compute stream is moved only by the time that the
+// lane takes beyond the fastest lane (`longer_by`), and a host clock by its own advance less that
+// of the fastest lane.
 std::vector<double> RankGroup::repeat(int from, int to, int times) {
   const Impl::Marked& begin = impl_->marked(from);
   const Impl::Marked& end = impl_->marked(to);

@@ -1,7 +1,8 @@
 // Ranks as one program with many clocks. A RankGroup is N ranks that run the same program on the
-// same hardware; each "lane" has a host clock and a compute-stream clock, and stands for one rank
-// or for several identical ones. The program (direct style, started by World::spawn) issues work in
-// host order; streams and communicators carry it out in their own time, as a GPU does:
+// same hardware, divided into lanes. A lane is one rank or several identical ranks; it has a host
+// clock and a compute-stream clock. The program is a coroutine that World::spawn() starts. It
+// issues work in the order of the host; streams and communicators execute the work in their own
+// time, as a GPU does:
 //
 //   ranks.compute(Phase::forward, work);                   // host issues, compute stream runs
 //   Event ready = ranks.record();                          // position in the compute stream
@@ -11,12 +12,14 @@
 //   ranks.end_step();
 //   co_await ranks.await_step(0);
 //
-// The program waits in simulated time only where it awaits host_wait() or await_step(); so lanes'
-// clocks run ahead of the world's and everything between two collectives is plain arithmetic. Work
-// that only becomes known after its start time has passed is started late but credited, so that
-// uncontended times are exact.
+// The program passes simulated time only where it awaits host_wait(), await_mark() or await_step().
+// Elsewhere the lanes' clocks run ahead of the world's clock, and everything between two
+// collectives is plain arithmetic. If a transfer becomes known only after its start time has
+// passed, it starts late but is credited with the bytes of the missed time, so that uncontended
+// times are exact.
 //
-// Names are for an observer (engine/observer.hpp): texts that live as long as the simulation.
+// Work and streams have names for an observer (engine/observer.hpp): texts that live as long as the
+// simulation.
 #pragma once
 
 #include <functional>
@@ -33,9 +36,9 @@
 
 namespace lockstep {
 
-// A kind of busy time of the compute stream. The numbering is used as an index (Interference).
+// A kind of busy time of the compute stream. The values serve as indices (Interference::Mixture).
 enum class Phase { forward, backward, optimizer, copies };
-// The field of StepSplit for the phase of busy device time.
+// The field of StepSplit that holds the busy device time of a phase.
 inline double& busy_part(StepSplit& split, Phase phase) {
   switch (phase) {
     case Phase::forward:
@@ -50,8 +53,8 @@ inline double& busy_part(StepSplit& split, Phase phase) {
   return split.copies;
 }
 
-// Resources that active collectives take from compute: sums of TransferSpec's fields, and the
-// product of its speeds.
+// Resources that the running collectives take from compute. The fields are sums of the fields of
+// TransferSpec with the same names; `compute_speed` is a product.
 struct Occupancy {
   double channels = 0;
   double hbm_bytes_per_second = 0;
@@ -60,8 +63,8 @@ struct Occupancy {
   bool operator==(const Occupancy&) const = default;
 };
 
-// The reason for waiting for a stream other than the compute stream: wait() books the gap under
-// this part of the step.
+// The cause of an idle time of a compute stream. wait() adds the idle time to the part of the step
+// with this name.
 enum class WaitCause {
   communication,
   data_loading,
@@ -72,9 +75,9 @@ enum class WaitCause {
   bubble
 };
 
-// A point in time per lane, known once the work before it is done: a recorded stream position, the
-// end of a collective or of a copy. Cheap to copy: copies share the state. A default Event lies in
-// the past.
+// A point in time for each lane, which becomes known once the work before it is computed: a
+// recorded stream position, the end of a collective or of a copy. Cheap to copy, because copies
+// share the state. A default Event lies in the past.
 class Event {
  public:
   struct State;
@@ -87,51 +90,56 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-// An ordered queue of collectives over all lanes, one at a time (facts 10, 11).
+// A queue of collectives over all lanes, which run in order, one after the other (facts 10, 11).
 //
-// With several groups (a partition of the lanes: HYBRID_SHARD's nodes) every group starts when its
-// own last lane arrives and its own previous collective has ended, and slows down the compute of
-// its own lanes alone. `uses` count the traffic of all groups together.
+// With several groups (a partition of the lanes, for example the nodes of HYBRID_SHARD), every
+// group starts a collective when its own last lane arrives and its own previous collective has
+// ended. Each group slows down the compute of its own lanes only. `uses` of a transfer count the
+// traffic of all groups together.
 //
-// A transfer that meets no other on its links takes latency + bytes / lone rate in every group. A
-// transfer that may meet others goes over the network once, when the last group starts, because
-// that group sets the pace of the job. The transfer takes the same seconds in the other groups.
+// If a transfer meets no other transfer on its links, it takes latency + bytes / lone rate in every
+// group. If it may meet others, it crosses the network once, for the group that starts last,
+// because that group sets the pace of the job. In the other groups the transfer takes the same
+// number of seconds.
 //
 // Made by RankGroup::add_communicator(), owned by the world.
 class Communicator;
 
-// Index of a further in-order queue per lane (copy engine, data loader, CPU optimizer) in its
-// group.
+// Index of an additional in-order queue per lane (copy engine, data loader, CPU optimizer) in its
+// rank group.
 using StreamId = int;
 
 // Properties of a rank group, given to World::add_ranks().
 struct RankGroupSpec {
   std::string name = "ranks";
   std::vector<double> ranks_per_lane{1};  // number of identical ranks of each lane
-  // The lane that represents each rank, for an observer; empty = lanes in the order of ranks.
+  // The lane that represents each rank, for an observer. Empty: the ranks are numbered lane by
+  // lane.
   std::vector<int> lane_of_rank{};
   // The job's device of each lane (DeviceSlowdown::device); empty = all lanes run on the platform's
   // device.
   std::vector<int> device_of_lane{};
   // Factor (>= 1) on the time of work of this phase while collectives run beside it. The argument
-  // sums their channels, memory traffic and busy CPU cores. Empty = no interference (facts 112,
+  // holds the resources that these collectives take together. Empty = no interference (facts 112,
   // 113).
   std::function<double(Phase phase, const Occupancy&)> slowdown{};
-  // CPU ranks: one thread both issues and computes. Dispatch is part of the work's device time;
-  // host times are ignored, host_wait() blocks the compute stream, and a collective is issued when
+  // CPU ranks: one thread both issues and computes. Dispatch is part of the work's device time and
+  // host times are ignored. host_wait() blocks the compute stream, and a collective is issued when
   // the compute stream reaches it.
   bool one_thread = false;
 };
 
-// Parts of one step in seconds, by lane. The rest of a step is the lane's own work, host and input.
+// Parts of one step in seconds, by lane. The rest of a step is the lane's compute, host-bound time
+// and input.
 struct LaneSteps {
   LaneSteps() = default;
   explicit LaneSteps(std::size_t lanes)
       : seconds(lanes), host(lanes), communicating(lanes), waiting(lanes) {}
-  std::vector<double> seconds;        // end of the previous step to the end of this one
-  std::vector<double> host;           // the same on the host's clock, which issues these ends
+  std::vector<double> seconds;  // end of the previous step to the end of this one
+  // The same, from the host's clock when it issues the ends of the two steps.
+  std::vector<double> host;
   std::vector<double> communicating;  // the compute stream stands still for a running transfer
-  std::vector<double> waiting;        // or for other ranks
+  std::vector<double> waiting;        // the compute stream stands still for other ranks
 };
 
 // One step on the compute streams, as a mean over ranks. The parts of `split` add up to `seconds`.
@@ -143,12 +151,12 @@ struct StepRecord {
   LaneSteps lanes;
 };
 
-// Clocks of the lanes at a point of the program: the host's at issue, the compute stream's when it
-// reaches the point. `device` is empty until then.
+// Clocks of the lanes at a place in the program: the host's clock when it issues the place, and the
+// compute stream's clock when it reaches the place. `device` is empty until then.
 struct Mark {
   std::vector<double> host, device;
   StepRecord sums;      // parts of the step in progress, summed over ranks
-  int collectives = 0;  // issued so far
+  int collectives = 0;  // number of collectives issued before the mark
 };
 
 // N ranks that run the same program on the same hardware. Made by World::add_ranks(), owned by the
@@ -167,86 +175,88 @@ class RankGroup {
   // The host blocks until the event (item(), torch.cuda.synchronize()) and takes `resume` seconds
   // to continue.
   Program host_wait(Event event, double resume = 0);
-  // An event at the host's present time. A compute stream that waits for it is host-bound.
+  // An event at the host's present time. If a compute stream waits for it, the idle time is
+  // host-bound.
   Event host_position();
 
   // --- compute stream
-  // The host issues `work`, the compute stream runs it, by the rule of QueuedWork. Device parts are
-  // scaled by the lane's factor. Idle time in between is host_bound.
+  // The host issues `work` and the compute stream executes it, by the rule of QueuedWork
+  // (costs/cost.hpp). The work's device time is multiplied by the lane's factor. Idle time before
+  // and between its kernels is host_bound.
   void compute(Phase phase, const QueuedWork& work, std::string_view name = {});
-  // Computes work whose parts are reported to an observer one by one.
+  // Computes work whose parts are reported to an observer one after the other.
   // REQUIRES: `work` outlives the run.
   void compute(Phase phase, const NamedWork& work);
-  // Computes layers with exchanges between them; `work` includes the host's time to issue the
-  // exchanges.
+  // Computes layers with exchanges between them. `work.issued` includes the host's time to issue
+  // the exchanges.
   // REQUIRES: the lanes of each group begin together, no other collective runs beside the work, and
   // there is no observer.
   void compute(Phase phase, const Communicator& communicator, const ExchangedWork& work);
-  // The compute stream waits; the host does not. The gap is booked by its cause: a running transfer
-  // is exposed communication, a late rank waiting, a late issue of the lane's own host host-bound,
-  // and another stream its WaitCause.
+  // The compute stream waits; the host does not. The idle time is booked by its cause: exposed
+  // communication if a transfer runs, waiting if another rank is late, host-bound if the lane's own
+  // host has not issued the collective yet. An event of another stream has its own WaitCause.
   void wait(const Event& event);
-  // The compute stream's present position. With `of`, a list of lanes for each lane, an entry is
-  // the latest position among the listed lanes.
+  // The compute stream's present position. If `of` is given, it holds a list of lanes for each
+  // lane, and the event's time in a lane is the latest position among the listed lanes.
   // REQUIRES: `of` outlives the run.
   Event record(const std::vector<std::vector<int>>& of = {});
-  // An event at this time in every lane; a compute stream that waits for it books the gap as
+  // An event at this time in every lane. A compute stream that waits for it books the idle time as
   // `cause`.
   static Event happened(double time, WaitCause cause);
-  // Completes `event` when the compute stream reaches this point and the host has issued it.
+  // Completes `event` when the compute stream reaches this place and the host has issued it.
   void post(const Event& event);
 
   // --- communication
   // Makes a communicator. `groups` is a partition of the lanes; empty = all lanes together. Exposed
-  // communication of its collectives is booked on `axis` of the mesh.
+  // communication of its collectives is added to `axis` of the mesh.
   Communicator& add_communicator(const std::string& name, std::vector<std::vector<int>> groups = {},
                                  double AxisSeconds::*axis = &AxisSeconds::data);
   // Queues one collective and returns its end. A lane is ready at max(host, after). The collective
-  // runs when all lanes of the group are ready and the group's earlier ones have ended. The caller
-  // accounts for the host's time to issue it by a call of host() before.
+  // runs when all lanes of the group are ready and the group's earlier collectives have ended. The
+  // host's time to issue it is not included: call host() before.
   Event start(Communicator& communicator, const TransferSpec& spec, const Event& after = {});
-  // Queues one message of a channel: lanes are ready at max(host, after, posted), and its end
-  // completes `done`.
+  // Queues one message of a channel (engine/channel.hpp). A lane is ready at max(host, after,
+  // posted), and the message's end completes `done`.
   void start(Communicator& communicator, const TransferSpec& spec, const Event& after,
              const Event& posted, const Event& done);
   // --- other streams
-  // Adds a stream beside the compute stream. A compute stream that waits for it books the gap as
-  // `cause`.
+  // Adds a stream beside the compute stream. A compute stream that waits for an item of the new
+  // stream books the idle time as `cause`.
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
   // Queues `seconds` of work behind the stream's earlier work. The work begins at max(stream, host,
-  // after). With `after_host` false the host's clock does not matter (work that a background thread
-  // issues). `more` are additional seconds of each lane; empty = none.
+  // after). If `after_host` is false, the host's clock does not matter (a background thread issues
+  // the work). `more` are additional seconds by lane; empty = none.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
                 std::string_view name = {}, std::vector<double> more = {});
-  // Additional seconds of lanes whose device is not the platform's, for enqueue(); empty = all
-  // devices take equally long.
+  // The additional seconds that lanes on other devices than the platform's need for `work`, as
+  // enqueue() takes them. Empty = all devices take equally long.
   std::vector<double> elsewhere(const QueuedWork& work) const;
-  // Queues a copy over links: latency + bytes / lone rate per lane, counted as traffic on `uses`.
-  // Copies do not compete for links.
+  // Queues a copy over links. In each lane it takes latency + bytes / lone rate, and its traffic is
+  // counted on `uses`. Copies do not compete for links.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});
 
   // --- stretches of the program that repeat themselves, in runs without an observer
-  // Keeps the lanes' clocks at this point of the program. Returns the mark's number; the latest
-  // eight marks, at least, are kept.
+  // Saves the lanes' clocks at this place in the program. Returns the mark's number. At least the
+  // latest eight marks remain valid.
   int mark();
-  Program await_mark(int number);  // until the compute stream has reached the mark
+  Program await_mark(int number);  // returns when the compute stream has reached the mark
   const Mark& marked(int number) const;
-  // Repeats the stretch between two marks `times` more: steps and links count it, and no simulated
-  // time passes. The reference is the lane whose compute stream advances least in the stretch. Any
-  // other clock is moved by the difference between its own advance and that one. Returns the moves
-  // of the host's clocks, in seconds per lane.
+  // Counts the stretch between two marks `times` more: step records and links count it, but no
+  // simulated time passes. In simulated time, the lane whose compute stream advances least in the
+  // stretch stands still. Every other clock is moved by the difference between its own advance and
+  // the advance of that lane. Returns the moves of the host's clocks, in seconds by lane.
   // REQUIRES: the compute stream has reached both marks, and the program behaves in the same way in
   // every repetition.
   std::vector<double> repeat(int from, int to, int times);
-  // Apply the moves that repeat() returned to other clocks that follow the host's: a stream, or a
-  // known event.
+  // Apply the moves that repeat() returned to other clocks that follow the host's clock: the clock
+  // of a stream, or a known event.
   void move(StreamId stream, const std::vector<double>& seconds);
   static Event moved(const Event& event, const std::vector<double>& seconds);
 
   // --- steps
   // A step ends at the compute stream's present position.
   void end_step();
-  Program await_step(int index);                 // until step `index` (0 = first) is computed
+  Program await_step(int index);  // returns when step `index` (0 = first) is computed
   const std::vector<StepRecord>& steps() const;  // all that are computed so far
 
   struct Impl;

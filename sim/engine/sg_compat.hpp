@@ -1,5 +1,5 @@
 // The few SimGrid calls that differ between 3.32 and 4.x. Include this header in place of SimGrid's
-// s4u headers; no other room includes SimGrid. All objects belong to SimGrid's engine.
+// s4u headers; no folder but sim/engine includes SimGrid. SimGrid's engine owns all objects.
 #pragma once
 
 #include <simgrid/s4u.hpp>
@@ -11,7 +11,7 @@ namespace lockstep::sg {
 
 namespace s4u = simgrid::s4u;
 
-// A zone in which a route may be set for each pair of hosts.
+// A zone in which each pair of hosts can have its own route.
 inline s4u::NetZone* make_zone(const std::string& name) {
 #if SIMGRID_VERSION >= 40000
   return s4u::Engine::get_instance()->get_netzone_root()->add_netzone_full(name);

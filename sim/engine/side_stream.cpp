@@ -1,6 +1,6 @@
-// An in-order queue of copies and kernels beside the compute stream, as a copy engine or a data
-// loader's process. An item begins at max(end of the item before, host, awaited event), lane by
-// lane, and its duration is known when it is queued.
+// An in-order queue of copies and kernels beside the compute stream, for example a copy engine or a
+// data loader's process. In each lane an item begins at max(end of the item before, host, awaited
+// event), and its duration is known when it is queued.
 #include <algorithm>
 #include <utility>
 
@@ -15,12 +15,12 @@ Event SideStream::push(std::string_view what, double seconds, const HostClock* h
   if (watch_) done->number = watch_->observer().number();
   queue_.push_back(
       {what, seconds, host != nullptr, host ? *host : HostClock{}, after, done, std::move(more)});
-  // If other items are in front, the first item has asked to be woken already.
+  // If other items are in front, the front item has already registered to be woken.
   if (queue_.size() == 1) drain();
   return Event(done);
 }
 
-// Computes items from the front of the queue until one must wait for its event.
+// Computes items from the front of the queue, until the front item's event is not known.
 void SideStream::drain() {
   if (draining_) return;
   draining_ = true;

@@ -1,8 +1,9 @@
-// Programs as SimGrid actors, flows as SimGrid communications: the reference executor. One actor at
-// a time has the turn; an actor that waits hands the turn on in the same order as the loop does.
+// Programs as SimGrid actors and flows as SimGrid communications: the reference executor. Only one
+// actor has its turn; when it waits, it passes the turn to the next actor, in the same order as the
+// loop.
 //
-// An actor blocks on its semaphore `turn`, with a timeout if it waits for a moment. A flow is a
-// communication between two pseudo hosts whose route crosses the flow's links.
+// An actor blocks on its semaphore `turn`, with a timeout if it waits until a moment. A flow is a
+// communication between two pseudo hosts; the route between them crosses the flow's links.
 #include <xbt/log.h>
 
 #include <algorithm>
@@ -30,14 +31,14 @@ struct ActorFiber : Executor::Fiber {
   s4u::ActorPtr actor;
   s4u::SemaphorePtr turn;
   // waiting: blocked. due: its moment has come, but SimGrid may wake others for the same moment.
-  // ready: waits for its turn. running: has the turn.
+  // ready: waits for its turn. running: has its turn.
   enum class State { waiting, due, ready, running } state = State::waiting;
   bool carries = false;     // whether it waits for a flow
   std::uint64_t waits = 0;  // number of its present wait
 };
 
-// SimGrid refuses links without capacity and links without bound, and loses precision on tiny
-// payloads. All rates and bytes are multiplied by this before they reach SimGrid.
+// SimGrid refuses links without capacity and links without limit, and loses precision on tiny
+// payloads. All rates and bytes are multiplied by this factor before they reach SimGrid.
 constexpr double payload_scale = 65536;
 
 // Creates the one Engine of this process. The Engine is never destroyed: SimGrid cannot start
@@ -47,10 +48,10 @@ s4u::Engine& start_engine() {
   static bool started = false;
   if (started) throw std::logic_error("SimGrid starts once per process: fork before");
   started = true;
-  // Quiet before anything else: every set_config() logs a line.
+  // Silence logging first, because every set_config() logs a line.
   xbt_log_control_set("root.thres:critical");
 #ifdef __SANITIZE_ADDRESS__
-  // AddressSanitizer knows the stacks of threads, but not the stacks that raw contexts switch to.
+  // AddressSanitizer knows the stacks of threads, but not the stacks to which raw contexts switch.
   const char* factory = "--cfg=contexts/factory:thread";
 #else
   const char* factory = "--cfg=contexts/factory:raw";
@@ -60,8 +61,8 @@ s4u::Engine& start_engine() {
   static char** argv = arguments.data();
   static int argc = 2;
   auto* engine = new s4u::Engine(&argc, argv);
-  // The plain fluid model: factors 1, no charge on the way back, no TCP window, and time resolved
-  // far below a nanosecond.
+  // The plain fluid model: no correction factors, no load on the way back, no TCP window, and a
+  // time resolution far below a nanosecond.
   s4u::Engine::set_config("network/model:CM02");
   s4u::Engine::set_config("network/crosstraffic:0");
   s4u::Engine::set_config("network/TCP-gamma:1e30");
@@ -80,7 +81,7 @@ class SimGrid final : public Executor {
     for (int i = 0; i < pseudo_hosts; ++i) {
       hosts_.push_back(sg::make_host(zone_, "port" + std::to_string(i)));
     }
-    // Actors that are stuck for ever end the run with an exception instead of SimGrid's report.
+    // If all actors wait for ever, run() throws an exception, in place of SimGrid's own report.
     s4u::Engine::on_deadlock_cb([this] { deadlock_ = true; });
   }
 
@@ -106,22 +107,22 @@ class SimGrid final : public Executor {
   // A link of the world: SimGrid's link and the traffic counts.
   struct Link {
     s4u::Link* simulated = nullptr;
-    Traffic past;      // of flows that are over
+    Traffic past;      // of flows that have ended
     int active = 0;    // flows on it now
     double since = 0;  // begin of the present busy time
   };
-  // Room for one flow at a time: a pair of pseudo hosts whose route crosses some links, and a
-  // private link if the flow's rate is limited.
+  // Two pseudo hosts that carry one flow after the other. The route between them crosses some
+  // links, and a private link if the flow's rate is limited.
   struct Lane {
     s4u::Host* from = nullptr;
     s4u::Host* to = nullptr;
     s4u::Link* limit = nullptr;
   };
-  // Lanes without a flow, by their links and whether they have a limit. A flow takes one and gives
-  // it back.
+  // Lanes without a flow, by the links that they cross and whether they have a limit. A flow takes
+  // a lane and returns it.
   using Idle = std::map<std::pair<std::vector<LinkId>, bool>, std::vector<Lane>>;
-  // A flow on its way; counted as long as the object exists. set_capacity() may interrupt it, and
-  // it then begins anew with the bytes that are left.
+  // A flow that is being carried; it counts as traffic as long as the object exists. set_capacity()
+  // may interrupt it; it then starts again with the bytes that are left.
   struct Flow {
     SimGrid& world;
     RouteId route;
@@ -130,7 +131,7 @@ class SimGrid final : public Executor {
     double payload;
     const ActorFiber& carrier;
     s4u::CommPtr comm{};  // null between two attempts
-    double left = 0;      // of the payload, while there is no comm
+    double left = 0;      // of the payload, while `comm` is null
     Flow(SimGrid& w, RouteId r, double b, int n, double p, const ActorFiber& f)
         : world(w), route(r), bytes(b), weight(n), payload(p), carrier(f), left(p) {
       world.count(*this, +1);
@@ -142,7 +143,7 @@ class SimGrid final : public Executor {
       std::erase(world.flows_, this);
       world.count(*this, -1);
     }
-    // Ends the present attempt and keeps the bytes that are left.
+    // Ends the present attempt and stores the number of bytes that are left.
     void interrupt() {
       if (!comm) return;
       left = comm->get_remaining();
@@ -151,7 +152,7 @@ class SimGrid final : public Executor {
   };
 
   ActorFiber& running_fiber() { return static_cast<ActorFiber&>(*running_); }
-  // The running program's time is SimGrid's clock at the begin of its turn.
+  // The running program's time is SimGrid's clock when its turn began.
   void begin_turn() { now_ = s4u::Engine::get_clock(); }
   void live(ActorFiber& fiber);
   void wait(ActorFiber& self, bool carries);
@@ -162,7 +163,7 @@ class SimGrid final : public Executor {
   void count(const Flow& flow, int change);
   double carried_by(const Flow& flow) const;
 
-  // 160 hosts give 25,440 ordered pairs, each with its own route, in a table of 0.2 MB.
+  // 160 hosts have 25,440 ordered pairs, each with its own route, in a table of 0.2 MB.
   static constexpr int pseudo_hosts = 160;
   s4u::Engine& engine_;
   s4u::NetZone* zone_;
@@ -173,14 +174,14 @@ class SimGrid final : public Executor {
   int simulated_links_ = 0;
   std::vector<Route> routes_;
   std::map<Route, RouteId> known_;
-  std::vector<s4u::Link*> limits_;  // private links that no lane has yet
+  std::vector<s4u::Link*> limits_;  // private links that belong to no lane yet
   Idle idle_;
   std::vector<Flow*> flows_;
   std::map<ProgramId, ActorFiber> fibers_;
   ProgramId started_ = 0;
   std::uint64_t waits_ = 0;
-  std::deque<ActorFiber*> ready_;  // wait for their turn
-  std::vector<ActorFiber*> due_;   // in the present round of arrive()
+  std::deque<ActorFiber*> ready_;  // actors that wait for their turn
+  std::vector<ActorFiber*> due_;   // actors in the present round of arrive()
   bool stopping_ = false;
   bool deadlock_ = false;
   std::exception_ptr failure_;
@@ -205,7 +206,8 @@ ProgramId SimGrid::start(std::string_view name, Program program, double at) {
   return fiber.id;
 }
 
-// The body of an actor: runs the program, keeps its exception for run(), and hands the turn on.
+// The body of an actor: runs the program, stores its exception for run(), and passes the turn to
+// the next actor.
 void SimGrid::live(ActorFiber& self) {
   begin_turn();
   self.program.handle().resume();
@@ -221,7 +223,7 @@ void SimGrid::live(ActorFiber& self) {
   hand_on();
 }
 
-// Kills the actor, which unwinds its program. The flow that the actor waits for ends with it.
+// Kills the actor, which unwinds its program. If the actor waits for a flow, the flow ends too.
 void SimGrid::cancel(ProgramId id) {
   const auto found = fibers_.find(id);
   if (found == fibers_.end()) return;
@@ -240,13 +242,13 @@ void SimGrid::cancel(ProgramId id) {
 }
 
 void SimGrid::run() {
-  // Links cannot be made while time runs. Make enough for all transfers that may run at once.
+  // Links cannot be made while time runs. Make enough for all transfers that may run at the same
+  // time.
   for (std::size_t i = 0; i < 512 + 4 * routes_.size(); ++i) limits_.push_back(make_link(1));
   if (!ready_.empty()) hand_on();
   engine_.run();
   for (auto& [id, fiber] : fibers_) {
-    // The program is stuck in the middle of an actor that will never continue, so it cannot be
-    // unwound: leak it.
+    // The actor will never continue, so its program cannot be unwound in the middle. It is leaked.
     if (fiber.actor && !fiber.program.over()) new Program(std::move(fiber.program));
   }
   fibers_.clear();
@@ -261,8 +263,8 @@ void SimGrid::wake(Fiber& woken) {
   ready_.push_back(&fiber);
 }
 
-// Gives the turn to the actor that has been ready for the longest time. No actor gets it if all
-// wait for time to pass. Ends all actors if the run is to stop.
+// Gives the turn to the actor that has been ready for the longest time. If all actors wait for time
+// to pass, none gets it. If the run is to stop, all actors end.
 void SimGrid::hand_on() {
   running_ = nullptr;
   if (stopping_) {
@@ -287,7 +289,7 @@ void SimGrid::hand_on() {
   }
 }
 
-// The running program waits from here on.
+// Passes the turn to another actor, because the running program waits.
 void SimGrid::wait(ActorFiber& self, bool carries) {
   self.state = ActorFiber::State::waiting;
   self.carries = carries;
@@ -297,8 +299,8 @@ void SimGrid::wait(ActorFiber& self, bool carries) {
 }
 
 // The time of a waiting actor has come. SimGrid wakes all such actors in one round, in an order of
-// its own. After a yield all actors of the round are in `due_`, and they get ready in the order
-// that both executors follow: by the begin of their wait, flows last.
+// its own. After a yield, all actors of the round are in `due_`. They become ready in the order
+// that both executors follow: by the beginning of their wait, flows last.
 void SimGrid::arrive(ActorFiber& self) {
   if (self.state == ActorFiber::State::waiting) {
     self.state = ActorFiber::State::due;
@@ -316,7 +318,7 @@ void SimGrid::arrive(ActorFiber& self) {
   begin_turn();
 }
 
-// Waits for the turn: until wake() and hand_on(), or until the moment has come.
+// Waits until another program wakes this one and it gets its turn, or until the moment has come.
 void SimGrid::block(double until) {
   ActorFiber& self = running_fiber();
   wait(self, false);
@@ -328,7 +330,7 @@ void SimGrid::block(double until) {
   begin_turn();
 }
 
-// Sends `weight` flows of `bytes` over a route and waits for them.
+// Sends `weight` flows of `bytes` each over a route, and waits until they have arrived.
 bool SimGrid::carried(RouteId id, double bytes, int weight) {
   const Route& route = routes_[static_cast<std::size_t>(id)];
   if (route.links.empty()) {
@@ -346,8 +348,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
   if (idle.empty()) idle.push_back(make_lane(crossed, limited));
   const Lane lane = idle.back();
   idle.pop_back();
-  // With this capacity the rounded payload takes exactly as long alone as the unrounded bytes
-  // would.
+  // With this capacity, the rounded payload takes exactly as long as the unrounded bytes would at
+  // the rate `cap`.
   if (limited) lane.limit->set_bandwidth(route.cap * (payload / bytes));
   ActorFiber& self = running_fiber();
   Flow flow(*this, id, bytes, weight, payload, self);
@@ -359,7 +361,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
   send();
   wait(self, true);
   while (true) {
-    // A link has got another capacity, perhaps before this actor came to wait, or while it sent.
+    // set_capacity() has interrupted the flow, perhaps before this actor came to wait, or during
+    // send().
     while (!flow.comm) send();
     const s4u::CommPtr comm = flow.comm;
     try {
@@ -376,8 +379,8 @@ bool SimGrid::carried(RouteId id, double bytes, int weight) {
   return true;
 }
 
-// SimGrid never lets a flow become faster than its links were when the flow began. So flows over
-// the changed link begin anew.
+// SimGrid never lets a flow become faster than its links were when the flow began. Therefore flows
+// over the changed link start again.
 void SimGrid::set_capacity(LinkId id, double bytes_per_second) {
   links_[static_cast<std::size_t>(id)].simulated->set_bandwidth(bytes_per_second * payload_scale);
   for (Flow* flow : flows_) {
@@ -424,7 +427,7 @@ void SimGrid::count(const Flow& flow, int change) {
   }
 }
 
-// Bytes that the flow has sent so far, over a link that its route crosses once.
+// Bytes that the flow has sent so far over a link that its route crosses once.
 double SimGrid::carried_by(const Flow& flow) const {
   const double left = flow.comm ? flow.comm->get_remaining() : flow.left;
   return flow.weight * flow.bytes * (1 - left / flow.payload);

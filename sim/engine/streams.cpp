@@ -1,6 +1,6 @@
-// Computes the items of the compute stream in order, each as soon as its events are known. The rule
-// for work is QueuedWork's: a lane's device is done at max(device + busy, host + span). All lanes
-// share one queue, so each item is a loop over lanes.
+// Computes the items of the compute stream in order, each as soon as its events are known. Work
+// follows the rule of QueuedWork: a lane's device is done at max(device + busy, host + span). All
+// lanes share one queue, so each item is a loop over lanes.
 #include "engine/streams.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void ComputeStream::wake() {
   }
 }
 
-// Only a wait item needs an event. The stream asks once to be woken by the event.
+// Only an item of kind wait needs an event. The stream registers at the event once.
 bool ComputeStream::front_ready() {
   const Item& front = queue_.front();
   if (front.kind != Item::Kind::wait || front.event.known()) return true;
@@ -57,8 +57,8 @@ bool ComputeStream::front_ready() {
   return false;
 }
 
-// Computing an item may make events known, and an event may wake this stream for an item behind.
-// `draining_` turns such nested calls into further turns of the loop.
+// Computing an item may make events known, and such an event may wake this stream for a later item.
+// `draining_` turns these nested calls into further turns of the loop.
 void ComputeStream::drain() {
   if (draining_) return;
   draining_ = true;
@@ -75,7 +75,7 @@ void ComputeStream::close() {
   bell_.ring();
 }
 
-// Computes one item at the front; without interference this needs no simulated time.
+// Computes the front item. Without interference, this needs no simulated time.
 void ComputeStream::process(const Item& item) {
   if (watch_) watch_->remember(device_);
   switch (item.kind) {
@@ -143,16 +143,16 @@ Factors ComputeStream::make_factors(std::vector<double> lanes) const {
   return factors;
 }
 
-// Whether the host is so far ahead that no lane's device waits for the host during the item. Tested
-// with the bounds over all lanes; then the loop over lanes is a single multiply-add.
+// Whether the host is so far ahead that no lane's device waits for it during the item. The test
+// uses bounds over all lanes; if it succeeds, the loop over lanes is a single multiply-add.
 bool ComputeStream::host_never_binds(const Item& item) const {
   const LaneFactors& factors = *item.factors;
   const double longest_span = item.work.span + std::max(0.0, factors.largest - 1) * item.work.busy;
   return item.host.latest() + longest_span <= earliest_ + item.work.busy * factors.smallest;
 }
 
-// Adds the work to each lane's position. The difference between the lane's end and the end of an
-// always busy device is host-bound idle time.
+// Adds the work to each lane's position. If the lane ends later than a device that is always busy
+// would, the difference is host-bound idle time.
 void ComputeStream::compute(const Item& item) {
   const QueuedWork& work = item.work;
   const double* factors = item.factors->lanes.data();
@@ -207,8 +207,8 @@ void ComputeStream::book_idle(WaitCause cause, double seconds) {
   }
 }
 
-// Moves each lane to the event and books the gaps: by the communicator's windows for a collective,
-// else as the event's one cause.
+// Moves each lane to the event and books the idle time: for a collective by the communicator's
+// windows, otherwise under the event's single cause.
 void ComputeStream::wait(const Event::State& state) {
   // No lane waits.
   if (state.lanes.empty() && state.common <= earliest_) return;
@@ -233,7 +233,7 @@ void ComputeStream::wait(const Event::State& state) {
   measure_positions();
 }
 
-// Differences between the two marks, multiplied.
+// The differences between the two marks, multiplied by `times`.
 Repetition::Repetition(const Mark& from, const Mark& to, int times)
     : seconds(std::numeric_limits<double>::infinity()), sums(to.sums) {
   for (std::size_t lane = 0; lane < to.device.size(); ++lane) {
@@ -268,7 +268,7 @@ void ComputeStream::repeat(const Repetition& repetition) {
 }
 
 // Closes the step's record: sums over ranks become means, and the lanes' times are measured from
-// the end of the previous step. Repeated stretches, which pass no simulated time, are added.
+// the end of the previous step. Repeated stretches, which take no simulated time, are added.
 void ComputeStream::end_step(const HostClock& host) {
   double position = 0;
   for (std::size_t lane = 0; lane < device_.size(); ++lane)

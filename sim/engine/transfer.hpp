@@ -1,5 +1,5 @@
-// A transfer's demand on the network: plain values that the cost model fills and the engine runs.
-// Include it where costs are computed without a world.
+// The resources that a transfer needs: plain values that the cost model fills and the engine
+// executes. Code that computes costs without a world includes this header only.
 #pragma once
 
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace lockstep {
 
-// A link registered with World::add_link(). A folded link represents `count` equal links that
-// always carry the same traffic.
+// Number of a link that World::add_link() registered. A folded link represents `count` equal links
+// that always carry the same traffic.
 using LinkId = int;
 
 // The load of one transfer on one link.
 struct LinkUse {
   LinkId link = 0;
-  // Bytes that cross the link while the whole transfer runs, on one of the equal links.
+  // Bytes that cross one of the equal links during the whole transfer.
   double bytes = 0;
   // Bytes over all equal links, for the traffic report; 0 = `bytes` times the link's count.
   double total_bytes = 0;
 };
 
-// One transfer: a collective, a push, a copy. Takes latency_seconds and then, while it is alone,
-// exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses`
+// One transfer: a collective, a push, a copy. Without other traffic it takes latency_seconds and
+// then exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses`
 // progress together, and the slowest link sets the pace (exact for rings: tests/engine).
 struct TransferSpec {
   double latency_seconds = 0;
@@ -30,13 +30,14 @@ struct TransferSpec {
   // Rate that the cost model predicts without other traffic; 0 = the links alone limit the rate.
   double lone_bytes_per_second = 0;
   std::vector<LinkUse> uses;
-  double channels = 0;              // multiprocessors taken while it runs (facts 105, 113)
-  double hbm_bytes_per_second = 0;  // device memory traffic while it runs (fact 113)
-  // CPU ranks: cores that the transfer's threads keep busy on every rank while it runs alone, and
-  // its speed relative to alone while the ranks compute.
+  double channels = 0;  // multiprocessors that it occupies while it runs (facts 105, 113)
+  double hbm_bytes_per_second = 0;  // its device memory traffic while it runs (fact 113)
+  // CPU ranks: number of cores that the transfer's threads occupy on every rank while it runs
+  // without compute, and its speed while the ranks compute, relative to its speed without compute.
   double cores = 0;
   double speed_beside_compute = 1;
-  // Relative speed of the ranks' compute while the transfer runs, besides the effect of `cores`.
+  // Speed of the ranks' compute while the transfer runs, relative to compute without it, apart from
+  // the effect of `cores`.
   double compute_speed = 1;
   // For an observer: the operation ("all_reduce"), its content ("bucket"), and the content's number
   // (2; -1 = there is only one). The texts must live as long as the simulation.
@@ -44,15 +45,15 @@ struct TransferSpec {
   int which = -1;
 };
 
-// How transfers are executed.
+// The model of the network.
 enum class NetworkKind {
   analytic,  // latency + bytes / lone rate, no contention
   flow,      // one coupled flow per transfer: max-min sharing on every link
 };
 
-// The executor of the world's programs (engine/executor.hpp), as a scenario asks for it.
+// The executor of the world's programs (engine/executor.hpp), as a scenario requests it.
 enum class Engine {
-  automatic,  // SimGrid where transfers can meet on a link and are few, the loop elsewhere
+  automatic,  // SimGrid if transfers are few and can meet on a link, else the loop
   simgrid,
   loop,
 };
@@ -60,7 +61,7 @@ enum class Engine {
 // Traffic over the links of one class during the whole run.
 struct LinkTotals {
   std::string link_class;
-  double bytes = 0;         // on the busiest link of the class
+  double bytes = 0;         // on the link of the class with the most bytes
   double total_bytes = 0;   // on all links of the class
   double busy_seconds = 0;  // time in which the busiest link carried at least one transfer
 };

@@ -1,5 +1,5 @@
 // Names issued work and reports its times to an observer. The engine computes a piece of work as a
-// whole; its parts (layers, kernels) get times here, only for the lanes that are watched.
+// whole; times of its parts (layers, kernels) are computed here, and only for the watched lanes.
 #include "engine/watch.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view host_stream = "host", compute_stream = "compute";
 
-// The parts of a piece of work; if it has none, the whole as one part.
+// The parts of a piece of work, or the whole as one part if the work has no parts.
 std::vector<NamedWork::Part> parts_of(const QueuedWork& work, const WorkLabel& label) {
   if (label.parts != nullptr && !label.parts->empty()) return *label.parts;
   return {{label.name, work}};
@@ -21,7 +21,7 @@ std::vector<NamedWork::Part> parts_of(const QueuedWork& work, const WorkLabel& l
 
 }  // namespace
 
-// Tells the observer the ranks of each lane, then asks which lanes it watches.
+// Reports the ranks of each lane to the observer, then asks which lanes the observer watches.
 std::unique_ptr<Watch> Watch::make(Observer* observer, const RankGroupSpec& spec) {
   if (observer == nullptr) return nullptr;
   const int lanes = static_cast<int>(spec.ranks_per_lane.size());
@@ -95,8 +95,8 @@ void Watch::remember(const std::vector<double>& positions) {
   for (std::size_t w = 0; w < lanes_.size(); ++w) before_[w] = positions[at(w)];
 }
 
-// First pass: the idle time before each part by the rule of QueuedWork. Second pass: the idle times
-// are scaled so that they add up to the idle time of the whole, and the parts are reported.
+// The first loop finds the idle time before each part by the rule of QueuedWork. The second loop
+// scales the idle times so that they add up to the idle time of the whole, and reports the parts.
 void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
                 const PartsDone& done) {
   const std::vector<NamedWork::Part>& parts = done.parts;
@@ -131,7 +131,7 @@ void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
   }
 }
 
-// Beside collectives, the seconds of each part follow from the speed at the part's own time.
+// Beside collectives, the seconds of each part follow from the speed at the time of the part.
 void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label,
                      const std::vector<double>& factors, const HostClock& host,
                      const std::vector<double>& positions, Interference* pace) {
@@ -154,7 +154,7 @@ void Watch::computed(Phase phase, const QueuedWork& work, const WorkLabel& label
   }
 }
 
-// A wait for a collective is divided by cause; any other wait has one cause.
+// A wait for a collective is divided by cause; any other wait has a single cause.
 void Watch::waited(const Event::State& state, const std::vector<double>& positions) {
   for (std::size_t w = 0; w < lanes_.size(); ++w) {
     const double from = before_[w], to = positions[at(w)];

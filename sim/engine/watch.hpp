@@ -1,5 +1,6 @@
-// Reports the streams of a rank group to an observer, for the lanes that it watches. Exists only if
-// there is an observer, so that a run without one pays nothing. Private to the engine.
+// Reports the streams of a rank group to an observer (engine/observer.hpp), for the lanes that the
+// observer watches. Exists only if there is an observer, so that a run without an observer loses no
+// time. Private to the engine.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace lockstep {
 
-// The name of issued work: the names of its parts, or one name for the whole (`parts` null).
-// `number` is the observer's number of the host's first part.
+// The name of issued work: the names of its parts, or one name for the whole (`parts` is null).
+// `number` is the number under which the observer knows the host's issue of the first part.
 struct WorkLabel {
   std::string_view name;
   const std::vector<NamedWork::Part>* parts = nullptr;
@@ -23,21 +24,22 @@ struct WorkLabel {
 // The timing of a work's parts on a stream, in seconds.
 struct PartsDone {
   const std::vector<NamedWork::Part>& parts;
-  const std::vector<double>& seconds;  // by part: the stream is busy with it
+  const std::vector<double>& seconds;  // by part: the time in which the stream executes the part
   DeviceSlowdown slowness;
-  double issued = 0;  // the host begins to issue the first part
+  double issued = 0;  // the time at which the host begins to issue the first part
   double start = 0, end = 0;
-  Observer::Number launch = 0;  // number of the host's first part; 0 = no host
+  // Observer's number of the host's issue of the first part; 0 = no host.
+  Observer::Number launch = 0;
 };
-// Reports work part by part. The rule of QueuedWork, applied to each part, says where the stream
-// stands still; the end of the whole, which is known, says for how long.
+// Reports work part by part. The rule of QueuedWork, applied to each part, shows before which parts
+// the stream stands still; these idle times are scaled to fit the known end of the whole work.
 void tell_parts(Observer& observer, const Observer::Stream& stream, Phase phase,
                 const PartsDone& done);
 
-// Names issued work and reports its times. RankGroup, streams and communicators call it.
+// Names issued work and reports its times. RankGroup, its streams and its communicators call it.
 class Watch {
  public:
-  // Null if there is no observer or the observer watches no lane.
+  // Null if there is no observer, or if it watches no lane of the group.
   static std::unique_ptr<Watch> make(Observer* observer, const RankGroupSpec& spec);
 
   Observer& observer() const { return observer_; }
@@ -45,7 +47,7 @@ class Watch {
   const std::vector<int>& lanes() const { return lanes_; }
   Observer::Stream stream(int lane, std::string_view name) const { return {group_, lane, name}; }
 
-  // --- the host, without effect on CPU ranks, which have no host beside the compute stream
+  // --- the host. CPU ranks have no host beside the compute stream and report nothing here.
   // Numbers the work's parts, and reports when they are issued.
   void issue(Phase phase, const QueuedWork& work, WorkLabel& label, const HostClock& host);
   void host_work(std::string_view name, const HostClock& host, double seconds,
@@ -54,7 +56,7 @@ class Watch {
   void host_step(const HostClock& end);
 
   // --- the compute stream
-  // remember() keeps the lanes' positions before an item is computed; the calls below report the
+  // remember() saves the lanes' positions before an item is computed; the calls below report the
   // item.
   void remember(const std::vector<double>& positions);
   // Reports work. `pace` is the interference that slowed the work down; null = none.
@@ -66,17 +68,17 @@ class Watch {
 
  private:
   Watch(Observer& observer, const RankGroupSpec& spec, std::vector<int> lanes);
-  // The lane's number of the i-th watched lane.
+  // The number of the lane that comes i-th among the watched lanes.
   std::size_t at(std::size_t watched) const { return static_cast<std::size_t>(lanes_[watched]); }
 
   Observer& observer_;
   std::string group_;
   bool one_thread_;
-  std::vector<int> devices_;  // by lane; empty = all alike
+  std::vector<int> devices_;  // by lane; empty = all lanes run on the platform's device
   std::vector<int> lanes_;
-  std::vector<double> before_;  // by watched lane: position before the present item
-  std::vector<double> host_step_, device_step_;  // by watched lane: start of the step
-  int host_steps_ = 0, device_steps_ = 0;        // ended so far
+  std::vector<double> before_;  // by watched lane: the position before the present item
+  std::vector<double> host_step_, device_step_;  // by watched lane: the start of the step
+  int host_steps_ = 0, device_steps_ = 0;        // number of steps that have ended
 };
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Keeps windows of collectives by group, and drops finished ones. A long run has millions of
-// collectives, but only the windows that overlap work in progress are ever asked about.
+// Stores the windows of collectives by group, and drops windows that are over. A long run has
+// millions of collectives, but only windows that overlap work in progress are ever read.
 #include "engine/windows.hpp"
 
 #include <algorithm>
@@ -41,9 +41,9 @@ std::size_t CollectiveWindows::add(Collective collective) {
 void CollectiveWindows::forget(double time) {
   std::size_t over = 0;
   while (over < windows_.size() && windows_[over].end <= time) ++over;
-  // A collective that is over in some groups only is still asked about.
+  // A collective that is over in some groups only is still needed.
   over /= groups_;
-  // The latest one is kept, because the next one starts after it.
+  // The latest one stays, because the next collective starts after its end.
   if (over > 0 && over == collectives_.size()) --over;
   windows_.erase(windows_.begin(), windows_.begin() + static_cast<std::ptrdiff_t>(over * groups_));
   collectives_.erase(collectives_.begin(),

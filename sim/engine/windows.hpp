@@ -1,5 +1,6 @@
-// Start and end times of a communicator's collectives, by group of lanes. Interference slows down
-// compute inside of these windows, and Communicator::divide() divides gaps by them.
+// The start and end times of a communicator's collectives, by group of lanes. Interference slows
+// down compute during these windows, and Communicator::divide() uses them to split idle time by
+// cause.
 #pragma once
 
 #include <cassert>
@@ -13,25 +14,26 @@
 
 namespace lockstep {
 
-// Start and end of a collective in one group, in seconds.
+// The start and end of a collective in one group, in seconds.
 struct Window {
   double start = 0;
   double end = never;  // `never`: not known yet
 };
 
-// The collectives of one communicator in their order, numbered from 0. A collective has one window
-// per group of lanes; the windows of a group follow one another and never overlap:
+// All collectives of one communicator in order, numbered from 0. A collective has one window for
+// each group of lanes. The windows of one group follow each other and never overlap:
 //   group 0   | 0 |   |  1  || 2 |
 //   group 1     | 0 ||  1  |   | 2 |
 class CollectiveWindows {
  public:
   struct Collective {
-    std::shared_ptr<const Event::State> state;  // its end, and when each lane was ready for it
-    int kind = 0;                               // Interference::kind_of() of its transfer
+    // The collective's end, and when each lane was ready.
+    std::shared_ptr<const Event::State> state;
+    int kind = 0;  // Interference::kind_of() of the collective's transfer
   };
 
   // `groups` is a partition of the lanes; empty = all lanes are one group. Throws std::logic_error
-  // with `name`, the communicator's, if groups do not cover every lane.
+  // with the communicator's `name` if there are two or more groups, but a lane is in no group.
   CollectiveWindows(const std::string& name, std::size_t lanes,
                     const std::vector<std::vector<int>>& groups);
 
@@ -41,11 +43,13 @@ class CollectiveWindows {
   std::size_t group_of(std::size_t lane) const {
     return group_of_lane_.empty() ? 0 : static_cast<std::size_t>(group_of_lane_[lane]);
   }
-  std::size_t first() const { return first_; }                        // the first that is kept
-  std::size_t count() const { return first_ + collectives_.size(); }  // all that were added
+  std::size_t first() const { return first_; }  // number of the oldest collective that is stored
+  // Number of collectives ever added.
+  std::size_t count() const { return first_ + collectives_.size(); }
   bool forgotten(std::size_t serial) const { return serial < first_; }
   const Collective& collective(std::size_t serial) const { return collectives_[serial - first_]; }
-  // The windows of one group, from collective first() on, `groups()` elements apart.
+  // The windows of one group, from collective first() on. Neighbouring collectives are groups()
+  // elements apart.
   const Window* of_group(std::size_t group) const { return windows_.data() + group; }
   const Window& at(std::size_t serial, std::size_t group) const {
     return windows_[(serial - first_) * groups_ + group];

@@ -1,6 +1,6 @@
 // Owns links, rank groups and communicators, and runs their programs on an executor. The groups'
-// background programs (communicators, paced streams) wait for work; when the last spawned program
-// ends, they are told to finish their queues and return.
+// background programs (communicators, paced streams) wait for work. When the last spawned program
+// ends, close() makes them finish their queues and return.
 #include "engine/world.hpp"
 
 #include <deque>
@@ -20,8 +20,8 @@ struct World::Impl {
 
   ~Impl() { executor.reset(); }  // programs end before the objects that they use
 
-  // Called when a spawned program ends, even by an exception. After the last one, the background
-  // programs and the groups are told to end.
+  // Called when a spawned program ends, even by an exception. After the last spawned program, the
+  // background programs and the groups are closed.
   struct Leave {
     void operator()(Impl* world) const {
       if (--world->programs > 0) return;
@@ -39,7 +39,7 @@ struct World::Impl {
   std::deque<Communicator> communicators;
   std::deque<RankGroup> groups;
   std::deque<Channel> channels;
-  int programs = 0;  // spawned and not over
+  int programs = 0;  // number of spawned programs that have not returned
 };
 
 World::World(const WorldOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -76,7 +76,7 @@ RankGroup& World::add_ranks(RankGroupSpec spec) {
       std::move(spec), impl_->network, impl_->communicators, impl_->observer));
 }
 
-// A channel's messages are transfers of a communicator with one group per lane.
+// The messages of a channel are transfers of a communicator in which each lane is a group.
 Channel& World::add_channel(const std::string& name, RankGroup& from, RankGroup& to) {
   std::vector<std::vector<int>> lanes;
   for (int lane = 0; lane < from.lanes(); ++lane) lanes.push_back({lane});

@@ -27,10 +27,11 @@ class Channel;  // engine/channel.hpp
 // How a world runs; given to its constructor.
 struct WorldOptions {
   NetworkKind network = NetworkKind::flow;
-  // The executor; automatic = the loop. SimGrid starts once per process, ever: a caller that
-  // simulates several points on it must fork a child for each point BEFORE the first start.
+  // Chooses the executor (engine/executor.hpp); automatic = the loop. SimGrid starts at most once
+  // per process. A caller that simulates several points on SimGrid must fork a child for each point
+  // BEFORE the first start.
   Engine engine = Engine::automatic;
-  Observer* observer = nullptr;  // gets all events; null = none
+  Observer* observer = nullptr;  // receives all events; null = there is none
 };
 
 // One simulated job. Owns all objects that it returns references to. Not safe for several threads.
@@ -41,21 +42,22 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Adds `count` equal links that always carry the same traffic, each of `bytes_per_second` one
-  // way. `link_class` ("NVLink", "NIC", ...) is a class of the traffic report.
+  // Adds `count` equal links that always carry the same traffic. Each link transfers
+  // `bytes_per_second` in one direction. `link_class` ("NVLink", "NIC", ...) is a class of the
+  // traffic report.
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
-  // Declares whether transfers may meet on the link; the default is that they may. Pass false if
-  // one communicator carries all transfers over the link; such transfers are computed in advance.
+  // Declares whether transfers may meet on the link; by default they may. Pass false if one
+  // communicator carries all transfers over the link, so that they can be computed in advance.
   void meet(LinkId link, bool may);
-  // Declares that the link's capacity changes during the run; no transfer over it is computed in
-  // advance.
+  // Declares that the link's capacity changes during the run. Then no transfer over the link is
+  // computed in advance.
   void varies(LinkId link);
   // Changes a link's capacity at once, also for transfers under way.
   // REQUIRES: varies() was called for the link before the run.
   void set_capacity(LinkId link, double bytes_per_second);
   RankGroup& add_ranks(RankGroupSpec spec);
-  // A channel for messages from every lane of `from` to the same lane of `to`.
+  // Adds a channel for messages from every lane of `from` to the same lane of `to`.
   // REQUIRES: both groups have the same number of lanes.
   Channel& add_channel(const std::string& name, RankGroup& from, RankGroup& to);
 
@@ -65,15 +67,16 @@ class World {
   // REQUIRES: the program ends when over() rings.
   void spawn_beside(const std::string& name, Program program);
   Bell& over();  // rings when every spawned program has returned
-  // Runs until every spawned program has returned and all issued work is complete. An exception
-  // thrown by a program leaves run(). Throws std::logic_error if programs are left that wait for
-  // each other.
+  // Runs until every spawned program has returned and all issued work is complete. If a program
+  // throws an exception, run() throws it. Throws std::logic_error if the remaining programs all
+  // wait for each other.
   void run();
 
   // --- for programs
   Executor& executor();
   double now() const;
-  // Carries a transfer, which competes for its links, and returns when it is complete.
+  // Carries a transfer, which shares its links with other transfers, and returns when it is
+  // complete.
   Program transfer(TransferSpec spec);
 
   // --- after run()

@@ -1,5 +1,5 @@
-// Draws exponential times to the next failure of each component, and merges the given ones, in one
-// priority queue. Void draws stay in the queue and are dropped when they come to its top.
+// Draws exponential times to the next failure of each unit, and merges them with the given events
+// in one priority queue. Invalid draws stay in the queue and are dropped when they reach its top.
 #include "faults/failures.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// The event of an entry of `at`. Workers are numbered over the whole job.
+// The event that an entry of `at` describes. Workers are numbered over the whole job.
 FailureEvent event_of(const ScheduledFailure& given, int workers_per_node) {
   if (given.node) return {given.seconds, Failing::node, *given.node};
   if (given.server) return {given.seconds, Failing::server, *given.server};
@@ -23,13 +23,13 @@ FailureEvent event_of(const ScheduledFailure& given, int workers_per_node) {
   return {given.seconds, Failing::job, 0};
 }
 
-// Whether a failure by rate of this kind needs its node to be in use.
+// Whether failures of this kind by rate happen only while their node is in use.
 bool of_a_node(Failing component) {
   return component == Failing::node || component == Failing::worker || component == Failing::link ||
          component == Failing::slows;
 }
 
-// Rate of a kind of failure, per second and unit.
+// The rate of a kind of failure, per second and unit.
 double speed_of(Failing component, const FailureSpeeds& speeds) {
   switch (component) {
     case Failing::node:
@@ -77,9 +77,9 @@ void Failures::enters(int node, double now) {
 void Failures::draw(Failing component, int number, double now) {
   const double speed = speed_of(component, speeds_);
   if (speed <= 0) return;
-  // The key of a draw (core/random.hpp): the top two bits of its rank are the kind modulo 4, the
-  // others the unit's number; its event is the run's number above the events of stragglers, which
-  // stay below 2^16, with another block of 2^16 for kinds from 4 on.
+  // The key of a draw (core/random.hpp). In the key's rank, the top two bits are the kind modulo 4,
+  // and the other bits are the unit's number. The key's event is the run's number plus (1 + kind /
+  // 4) * 2^16; events of stragglers are below 2^16.
   const auto kind = static_cast<std::uint32_t>(component);
   const auto unit = ((kind & 3U) << 30) + static_cast<std::uint32_t>(number);
   const DrawKey key{seed_, unit, drawn_[{component, number}]++, ((1 + kind / 4) << 16) + run_};
@@ -87,8 +87,8 @@ void Failures::draw(Failing component, int number, double now) {
   coming_.push({{now + exponential_draw(key) / speed, component, number}, generation, false});
 }
 
-// Whether the event is a failure by rate of a node, its link or a worker, and the node has left
-// since the draw.
+// Whether the event was drawn for a node, its link or its workers, and the node has left since the
+// draw.
 bool Failures::outdated(const Coming& coming) const {
   if (!of_a_node(coming.what) || coming.given) return false;
   return generation_.at(coming.number) != coming.generation;

@@ -1,5 +1,6 @@
-// An endless stream of failures, by rate and at given times, in the order of time. The player of a
-// long run (player.hpp) takes one event after the other and tells which nodes are in use.
+// An endless stream of failures in the order of time: failures that are drawn by rate, and failures
+// at given times. The player of a long run (player.hpp) takes one event after the other and reports
+// which nodes are in use.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +13,48 @@
 
 namespace lockstep {
 
-// The kind of an event. The numbering is part of the keys of random draws.
+// The kind of an event. The values are part of the keys of random draws.
 enum class Failing { node, server, job, worker, link, leaves, joins, slows };
 
-// Failures per second of a single unit; a node's rate includes its GPUs. `workers` is the rate of
-// all workers of one node together.
+// Failures per second of a single unit. A node's rate includes the rates of its GPUs. `workers` is
+// the rate of all workers of one node together.
 struct FailureSpeeds {
   double node = 0, server = 0, job = 0, workers = 0, link = 0;
-  double slows = 0;  // rate at which a node becomes slow
+  double slows = 0;  // rate at which one node becomes slow
 };
 
 // An event of the stream.
 struct FailureEvent {
   double seconds = 0;  // since the start of the run
   Failing what = Failing::job;
-  int number = 0;  // of the server for Failing::server, 0 for Failing::job, else of the node
+  int number = 0;  // of the server for Failing::server, 0 for Failing::job, otherwise of the node
 };
 
-// The given failures, the earliest first.
+// The given failures, sorted by time.
 std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given);
 
-// Only nodes in use fail, with their workers and links: between enters() and leaves(). Draws are
-// keyed by (seed, run, unit, number of the unit's failure), so that no draw depends on other
-// events.
+// The stream of failures. Nodes, their workers and their links fail by rate only while the node is
+// in use: between enters() and leaves(). A draw's key is (seed, run, unit, number of the unit's
+// failure), so that no draw depends on other events.
 class Failures {
  public:
-  // `given` are the events at given times, and `run` is the number of the repetition.
+  // `given` are the events at given times. `run` is the number of the run among the repetitions.
   Failures(const FailureSpeeds& speeds, int servers, const std::vector<ScheduledFailure>& given,
            int workers_per_node, std::uint64_t seed, int run);
 
-  // A node begins or ends to be in use; its failures by rate are drawn, or void.
+  // enters(): a node begins to be in use, and its next failures are drawn. leaves(): the node is no
+  // longer in use, and its drawn failures become invalid.
   void enters(int node, double now);
   void leaves(int node) { ++generation_[node]; }
   double next_seconds();  // time of the next event; infinity = never
-  // Takes the next event. Draws the next failure of the unit, unless the event takes the unit out
-  // of use.
+  // Takes the next event. Draws the unit's next failure, unless the event takes the unit out of
+  // use.
   // REQUIRES: next_seconds() is finite.
   FailureEvent take();
 
  private:
-  // A failure that is drawn or given. A drawn one is void if its node has left since: `generation`
-  // is the node's at the time of the draw.
+  // A failure that is drawn or given. `generation` is the node's generation at the time of the
+  // draw. If the node has left since, a drawn failure is invalid.
   struct Coming : FailureEvent {
     int generation = 0;
     bool given = false;

@@ -1,7 +1,7 @@
-// Plays a run between failures: progress, checkpoints and restarts. The player moves time from
-// event to event: a period of work, standing still or waiting ends when its time is over or a
-// failure, a repair or a joining node interrupts it (pass()). Nodes that come and go are in
-// player_events.cpp.
+// Plays a run from failure to failure: progress, checkpoints and restarts. The player advances time
+// from event to event. A period of work, standing still or waiting ends when its time is over, or
+// earlier if an event (failure, repair, joining node) interrupts it (pass()). player_events.cpp has
+// the rules for nodes that come and go.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,8 +17,8 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-// The first nodes of the job enter; the others and absent nodes are idle or away. `needed_` is the
-// smallest number of nodes that makes progress.
+// The first nodes of the job enter; further nodes are idle, and absent nodes are away. `needed_` is
+// the smallest number of nodes that makes progress.
 Player::Player(const LongRun& plan, std::uint64_t seed, int run)
     : plan_(plan),
       failures_(plan.speeds, plan.servers, plan.faults.at, plan.workers_per_node, seed, run),
@@ -42,21 +42,21 @@ Player::Player(const LongRun& plan, std::uint64_t seed, int run)
       std::find_if(speed.begin(), speed.end(), [](double s) { return s > 0; }) - speed.begin());
 }
 
-// The main loop. Each turn handles the first condition that applies.
+// The main loop. Each turn executes the first case whose condition is true.
 LongRunResult Player::play() {
   while (now_ < limit_) {
     progress_.reach(now_);
-    // The remaining replicas stand still until they continue without a failed one.
+    // A replica has failed, and the others stand still until they continue without it.
     if (now_ < stalled_until_) {
       if (!quiet(stalled_until_ - now_) && !recover()) break;
       continue;
     }
-    // Nodes want to leave or join: save everything first.
+    // Nodes are about to leave or join: save everything first.
     if (!leaving_.empty() || regroups_) {
       if (!hand_over()) break;
       continue;
     }
-    // Too few nodes, or no replica trains.
+    // The job has too few nodes, or no replica trains.
     if (speed() <= 0) {
       if (!wait_until([this] { return speed() > 0; })) break;
       continue;
@@ -86,7 +86,7 @@ double Player::speed() const {
   return there * (progress_.storage().writing() ? plan_.speed_while_writing : 1);
 }
 
-// Steps per second of the nodes that take part. Failed workers count as a fraction of a node; the
+// Steps per second of the nodes that take part. A failed worker counts as a fraction of a node; the
 // speed between two whole numbers of nodes is interpolated linearly.
 double Player::speed_of_those_there() const {
   const double all = plan_.steps_per_second[static_cast<std::size_t>(taking_part())];
@@ -97,7 +97,7 @@ double Player::speed_of_those_there() const {
   return less + (more - less) * (left - static_cast<double>(below));
 }
 
-// Factor (<= 1) on the speed. Slow nodes of replicas that do not train are not counted.
+// Factor (<= 1) on the speed. A slow node counts only if its replica trains.
 double Player::share_with_slow_nodes() const {
   const auto count = std::count_if(slow_.begin(), slow_.end(), [this](int node) {
     const int place = nodes_[static_cast<std::size_t>(node)].place;
@@ -108,8 +108,8 @@ double Player::share_with_slow_nodes() const {
   return count > 0 ? 1 - lost : 1;
 }
 
-// Moves time by `seconds`, or to the first event that affects the job. Other events happen on the
-// way.
+// Advances time by `seconds`, or to the first event that affects the job. Events that do not affect
+// the job are executed on the way.
 End Player::pass(double seconds, double& account) {
   const double until = now_ + seconds;
   while (true) {
@@ -130,13 +130,13 @@ End Player::work() {
   const double done = progress_.done().steps, pace = speed();
   const double target = std::max(done, std::min(progress_.storage().next_steps(), plan_.steps));
   const double needed = (target - done) / pace;
-  // A write beside training slows the steps, so the speed changes when it completes.
+  // A write beside training slows down the steps, so the speed changes when the write is complete.
   const double unchanged = progress_.storage().completes - now_;
   progress_.goes_on_at(pace, now_);
   double spent = 0;
   const End end = pass(std::min(needed, unchanged), spent);
   progress_.goes_on_at(0, now_);
-  // Avoids an endless number of tiny periods by rounding.
+  // Without this, rounding could leave an endless series of tiny periods.
   if (end == End::over && needed <= unchanged) progress_.arrives_at(target);
   return end;
 }
@@ -154,14 +154,14 @@ bool Player::checkpoint() {
   const double unfinished = storage.writing() ? storage.completes - now_ : 0;
   if (!stand_still(unfinished + storage.stall_seconds)) return recover();
   progress_.begins_to_store(now_);
-  // A node that comes back alone joins alone; spare nodes that stand idle then are not needed.
+  // If nodes come back alone, each joins by itself; nodes that are still idle then are not needed.
   if (alone() || idle_.empty() || members_ == plan_.nodes()) return true;
-  // Nodes that are back join now, right after a checkpoint, because the restart loses no work.
+  // Nodes that are back join right after a checkpoint, because the restart then loses no work.
   take_idle();
   return quiet(plan_.faults.restart_seconds) || recover();
 }
 
-// Idle nodes enter the job until it has all its nodes.
+// Idle nodes enter the job until all its places are taken.
 void Player::take_idle() {
   regroups_ = false;
   while (members_ < plan_.nodes() && !idle_.empty()) {
@@ -170,7 +170,8 @@ void Player::take_idle() {
   }
 }
 
-// Passes time until the condition is met. Gives up if nothing can return or the time limit is over.
+// Passes time until the condition is met. Gives up if no node or replica can return, or if the
+// run's time limit is reached.
 template <class Condition>
 bool Player::wait_until(Condition met) {
   while (!met()) {
@@ -187,7 +188,7 @@ bool Player::wait_for_nodes() {
   return wait_until([this] { return members_ >= needed_; });
 }
 
-// A failed restart begins anew: detection, waiting for nodes, restart.
+// If a restart fails, the recovery starts again: detection, waiting for nodes, restart.
 bool Player::recover() {
   stalled_until_ = now_;
   if (replicas_.any()) replicas_.stop_all();
@@ -215,7 +216,7 @@ bool Player::restart_all(double reading_seconds) {
   return true;
 }
 
-// Numbers the places of nodes in use anew, without holes, so that as many replicas as possible are
+// Renumbers the places of nodes in use without holes, so that as many replicas as possible are
 // complete.
 void Player::gather_replicas() {
   if (!replicas_.any()) return;
@@ -244,7 +245,8 @@ bool Player::hand_over() {
   return restart_all(plan_.read_seconds) || recover();
 }
 
-// Failed workers are back with the restart; scheduled returns of theirs are void (new generation).
+// Failed workers are back after the restart, so their scheduled returns become invalid (new
+// generation).
 void Player::all_workers_restart() {
   if (std::exchange(workers_down_, 0) == 0) return;
   for (NodeState& state : nodes_) {
@@ -267,7 +269,7 @@ bool Player::quiet(double seconds) {
   return true;
 }
 
-// Spare nodes, whose numbers follow the job's, count as full.
+// Spare nodes have higher numbers than the job's nodes, and count as full.
 int LongRun::workers_of(int node) const {
   if (workers == 0 || node >= nodes()) return workers_per_node;
   return std::clamp(workers - node * workers_per_node, 0, workers_per_node);
@@ -282,16 +284,16 @@ double LongRun::failure_free_seconds() const {
   if (std::isinf(steps_between_checkpoints)) return training;
   const double count = std::max(0.0, std::ceil(steps / steps_between_checkpoints) - 1);
   if (!copy_seconds) return training + count * write_seconds;
-  // The time of a stretch of `work` seconds at full speed beside a write. With s the speed while
-  // writing and w the write's seconds, the stretch takes work / s if it ends before the write, else
-  // work + (1 - s) w.
+  // The time in which `work` seconds of full-speed training pass beside a write. With s the speed
+  // while writing and w the seconds of the write: work / s if training ends before the write,
+  // otherwise work + (1 - s) w.
   const auto beside = [&](double work) {
     return std::min(work / speed_while_writing, work + (1 - speed_while_writing) * write_seconds);
   };
   if (count == 0) return training;
-  // The first stretch has no write beside it. Each further stretch begins with a copy, and its
-  // checkpoint waits for the write before. The last stretch is the remaining work, without a
-  // checkpoint at its end.
+  // The first interval has no write beside it. Each further interval begins with a copy, and its
+  // checkpoint waits for the previous write. The last interval is the remaining work; no checkpoint
+  // follows it.
   const double each = steps_between_checkpoints / pace;
   return each + count * *copy_seconds + (count - 1) * std::max(write_seconds, beside(each)) +
          beside(training - count * each);

@@ -1,6 +1,7 @@
 // Options of failures and checkpoints in a long run: the `faults:` and `checkpoint:` blocks of a
-// scenario, with one declaration per field. The scenario's reader and schema use them, and the long
-// run (long_run.hpp) plays them. All times are seconds; docs/faults.md explains the model.
+// scenario. Each field is declared once (describe()), for the scenario's reader and its schema. The
+// long run (long_run.hpp) plays the options. All times are seconds; docs/faults.md explains the
+// model.
 #pragma once
 
 #include <algorithm>
@@ -13,22 +14,22 @@
 
 namespace lockstep {
 
-// Mean seconds between two failures of a single unit; absent = never fails. Times between failures
-// are exponentially distributed and independent.
+// Mean seconds between two failures of a single unit; absent = such a unit never fails. Times
+// between failures are exponentially distributed and independent.
 struct FailureRates {
   std::optional<double> gpu, node, server, job, worker, link;
 };
 
-// An event at a given time of the run. At most one of the numbers is given: a node, a server, a
-// worker or a node's link fails, or a node leaves, joins or becomes slow. Without a number the
-// job's software fails.
+// An event at a given time of the run. At most one of the numbers may be given: a node, a server, a
+// worker or a node's link fails, or a node leaves, joins or becomes slow. If no number is given,
+// the job's software fails.
 struct ScheduledFailure {
   double seconds = 0;
   std::optional<int> node = {}, server = {}, worker = {}, link = {}, leaves = {}, joins = {},
                      slows = {};
   Location where = {};
 
-  // Number of the numbers that are given; more than one is an error.
+  // How many of the numbers are given; more than one is an error.
   int said() const {
     return node.has_value() + server.has_value() + worker.has_value() + link.has_value() +
            leaves.has_value() + joins.has_value() + slows.has_value();
@@ -43,17 +44,17 @@ struct EnumNames<Recovery> {
   static constexpr std::array names{"restart", "elastic", "replicas"};
 };
 
-// Nodes that become slow without failing, and stay slow until they are replaced.
+// Nodes that become slow but do not fail. They stay slow until they are replaced.
 struct Degraded {
-  std::optional<double> mean_seconds;         // for one node; absent = only at given times
-  double factor = 1.5;                        // device work takes so many times longer
+  std::optional<double> mean_seconds;  // until one node becomes slow; absent = only at given times
+  double factor = 1.5;                 // device work takes this many times longer
   std::optional<double> evict_after_seconds;  // absent = never
 };
 
 // Repeats the run until the mean finish is known precisely enough.
 struct Until {
-  double interval = 0.01;  // half of the 95 % interval of the mean, over the mean
-  int runs = 1000;         // at most
+  double interval = 0.01;  // half of the mean's 95 % interval, divided by the mean
+  int runs = 1000;         // largest number of runs
 };
 
 // The `faults:` block.
@@ -61,23 +62,25 @@ struct Faults {
   FailureRates between;
   std::vector<ScheduledFailure> at;
   double detection_seconds = 60;  // from a failure until the job is stopped
-  double restart_seconds = 300;   // from the stop until the checkpoint is being read
-  // In place of restart_seconds if spare nodes, on which the program runs, take all free places.
+  double restart_seconds = 300;   // from the stop until the reading of the checkpoint begins
+  // Replaces restart_seconds if spare nodes on which the program already runs take all free places.
   std::optional<double> hot_restart_seconds;
   std::optional<double> reconfigure_seconds;  // absent = `usual_reconfigure_seconds`
   std::optional<double> repair_seconds;       // until a failed node is back; absent = never
   std::optional<double> link_outage_seconds;  // until a node with a failed link is back
   int spare_nodes = 0;                        // idle nodes that replace failed ones
-  std::optional<Recovery> recovery;  // absent = elastic if workers need not keep step, else restart
-  int min_nodes = 1;                 // with fewer the job waits
+  // Absent = elastic if workers need not run in step, else restart.
+  std::optional<Recovery> recovery;
+  int min_nodes = 1;  // the job waits if it has fewer
   std::optional<Degraded> degraded;
-  int runs = 20;  // repetitions with other random failures
+  int runs = 20;  // number of repetitions, each with other random failures
   std::optional<Until> until;
   Location where = {};
 };
 inline constexpr double usual_reconfigure_seconds = 30;  // an assumption
 
-// blocking: training stands still for the whole write. staged: only for the copy to host memory.
+// blocking: training stands still for the whole write. staged: training stands still only for the
+// copy to host memory.
 enum class CheckpointWrite { blocking, staged };
 template <>
 struct EnumNames<CheckpointWrite> {
@@ -86,15 +89,15 @@ struct EnumNames<CheckpointWrite> {
 
 // Copies of the state in the memory of hosts (MemoryCopies in long_run.hpp).
 struct PeerCopies {
-  int copies = 2;                       // hosts that hold each share, its own among them
+  int copies = 2;  // number of hosts that hold each share, including its own host
   std::optional<double> every_seconds;  // absent = as often as the network's idle time allows
 };
 
 // The `checkpoint:` block.
 struct Checkpoints {
-  std::optional<double> every_seconds;  // of training; absent = Young's and Daly's optimum
+  std::optional<double> every_seconds;  // seconds of training; absent = Young's and Daly's optimum
   std::optional<double> bytes;    // of one checkpoint; absent = parameters and optimizer state
-  double bytes_per_second = 2e9;  // to and from storage, of each host with a share
+  double bytes_per_second = 2e9;  // between storage and each host that has a share
   CheckpointWrite write = CheckpointWrite::blocking;
   std::optional<PeerCopies> peers;
   Location where = {};
@@ -168,7 +171,7 @@ void describe(Visitor& v, Until& u) {
   v.field("runs", u.runs, "Largest number of runs.", {.min = 1, .max = 10000});
 }
 
-// Reports `degraded` settings that do not fit together.
+// Reports settings of `degraded` that contradict each other.
 template <class Report>
 void check_slow_nodes(const Faults& f, Report report) {
   const bool listed =

@@ -1,10 +1,10 @@
-// Daly's higher-order estimate of the best checkpoint interval. For w the seconds of a write and M
-// the mean seconds between failures, the interval is
+// Daly's higher-order estimate of the best checkpoint interval. If w are the seconds of a write and
+// M the mean seconds between failures, the interval is
 //
 //   sqrt(2 w M) (1 + sqrt(w / 2M) / 3 + (w / 2M) / 9) - w     if w < 2M, else M
 //
-// The interval counts training only, not the write. docs/faults.md compares it with a sweep of
-// played runs.
+// The interval counts training only, not the write. docs/faults.md compares it with played runs of
+// many intervals.
 #include <cmath>
 
 #include "faults/long_run.hpp"

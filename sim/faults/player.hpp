@@ -1,5 +1,6 @@
-// Plays one long run: state and rules of its nodes, replicas, checkpoints and restarts. Part of
-// long_run.cpp's implementation; call play() instead.
+// The player of one long run: the state of its nodes, replicas and checkpoints, and the rules by
+// which they change. Part of the implementation of long_run.cpp; other code calls play()
+// (long_run.hpp).
 #pragma once
 
 #include <algorithm>
@@ -15,11 +16,12 @@
 
 namespace lockstep {
 
-// The end of a period: its time is over, nodes or speed changed, or the whole job stopped.
+// Why a period ended: its time is over, the nodes or the speed changed, or the whole job stopped.
 enum class End { over, changed, stopped };
 
-// The state machine of one run; made and used once by play(). An event changes the nodes first (the
-// functions under "Events"), and its End tells the main loop how the job continues.
+// The state machine of one run; play() makes one and uses it once. An event first changes the nodes
+// (the functions under "events"). The End that it returns tells the main loop how the job
+// continues.
 class Player {
  public:
   Player(const LongRun& plan, std::uint64_t seed, int run);
@@ -30,20 +32,21 @@ class Player {
   // A node of the job or a spare node.
   struct NodeState {
     bool in_use = false;
-    bool expected = false;  // in repair, or on its way to the job
+    bool expected = false;  // is in repair, or on its way to the job
     bool away = false;      // has left with notice, or has not joined yet
-    int workers_down = 0;   // failed workers of the node
-    int generation = 0;     // how often it was taken out of use
+    int workers_down = 0;   // number of failed workers on the node
+    int generation = 0;     // how often the node was taken out of use
     int place = 0;          // position in the job, for a node in use
-    bool hot = false;       // the program runs on it before it enters
+    bool hot = false;       // the program already runs on it before it enters
     bool evicted = false;   // it leaves because it is slow
   };
   enum class Coming { node, worker, replica, eviction };
-  // A scheduled event: a node, worker or replica comes back, or a slow node is to be evicted.
-  // Events other than `node` are void if the node's or replica's generation has changed since.
+  // A scheduled event: a node, worker or replica comes back, or a slow node is due to be evicted.
+  // Except for Coming::node, the event is invalid if the generation of its node or replica has
+  // changed.
   struct Return {
     double time;
-    int number;  // of the replica for Coming::replica, else of the node
+    int number;  // of the replica for Coming::replica, otherwise of the node
     int generation = 0;
     Coming what = Coming::node;
     bool operator>(const Return& other) const {
@@ -61,52 +64,53 @@ class Player {
 
   // Optimizer steps per second at present; 0 = no progress.
   double speed() const;
-  // The same without slow nodes and concurrent writes. The loss of a part of a node's workers
-  // counts as the same part of the loss of a node; all nodes count alike.
+  // The speed if no node were slow and no checkpoint were being written. If a part of a node's
+  // workers has failed, the same part of a node's speed is lost; all nodes count equally.
   double speed_of_those_there() const;
-  // The share of the speed that slow nodes leave. If ranks keep step, one slow node slows all, and
-  // further slow nodes change nothing. Independent workers lose a share for each slow node.
+  // Factor on the speed because of slow nodes. If ranks run in step, one slow node slows down all,
+  // and more slow nodes change nothing. If workers are independent, each slow node costs a share of
+  // the speed.
   double share_with_slow_nodes() const;
-  // Seconds of a restart; `hot` if the program runs already on the nodes that enter.
+  // Seconds of a restart. `hot`: the program already runs on the nodes that enter.
   double restart_seconds(bool hot) const;
 
   // --- time
-  // Moves time by `seconds` and adds it to `account`, a part of the result; ends early if an event
-  // affects the job.
+  // Advances time by `seconds` and adds it to `account`, a part of the result. Ends early if an
+  // event affects the job.
   End pass(double seconds, double& account);
-  double return_seconds() const;  // infinity = nothing comes back
+  double return_seconds() const;  // time of the next scheduled event; infinity = none
   double next_seconds() { return std::min(failures_.next_seconds(), return_seconds()); }
-  // The next event happens.
+  // Executes the next event.
   End happen() { return return_seconds() <= next_seconds() ? comes_back() : fails(); }
-  // Pass a pause: while the job is down, or while it stands still for a checkpoint. Return false if
-  // an event stopped the job.
+  // Pass `seconds` during which the job is down (quiet()) or stands still for a checkpoint
+  // (stand_still()). Return false if an event stopped the job.
   bool quiet(double seconds);
   bool stand_still(double seconds);
-  // Pass time until the condition is met, or enough nodes are there. Return false if nothing will
-  // return, or not in time.
+  // Pass time until the condition is met, or until the job has enough nodes. Return false if
+  // nothing is left that could return, or if the run's time limit is reached.
   template <class Condition>
   bool wait_until(Condition met);
   bool wait_for_nodes();
 
   // --- nodes
-  // Nodes whose first event is that they join are absent at the beginning.
+  // Nodes whose first event is a `joins` event are absent at the beginning.
   void expect_those_who_join();
-  // Marks a node as away or not, and counts its GPUs.
+  // Marks a node as away or present, and counts its GPUs.
   void set_away(int node, bool away);
-  // An idle node takes a free place of the job; take_out() frees it.
+  // enter(): an idle node takes a free place of the job. take_out(): the place becomes free.
   void enter(int node);
   void take_out(int node);
-  // Idle nodes enter the job, as many as it lacks.
+  // Idle nodes enter the job until all places are taken or no idle node is left.
   void take_idle();
-  // The node comes back in `seconds`.
+  // Schedules that the node comes back in `seconds`.
   void expect(int node, double seconds);
-  // The last idle node joins the nodes that continue, in `seconds`.
+  // Takes the last idle node, which will join the nodes that continue, in `seconds`.
   void call_spare(double seconds);
-  // Independent workers: the state is placed on the first nodes in use.
+  // If workers are independent: puts the state on the first nodes in use.
   void place_state();
-  // The replica trains again in `seconds`, plus the time to fetch the state.
+  // Schedules that the replica trains again, in `seconds` plus the time to fetch the state.
   void restart_replica(int replica, double seconds);
-  // Nodes of incomplete replicas form complete ones.
+  // Regroups the nodes of incomplete replicas so that as many replicas as possible are complete.
   void gather_replicas();
   void all_workers_restart();
 
@@ -118,51 +122,54 @@ class Player {
   End worker_fails(int node);
   End node_fails(int node, bool link);
   End fails_alone(int replica);
-  // A replica stops: the others stand still until they have noticed, and continue without it.
+  // A replica stops. The other replicas stand still until they have noticed it, and then continue.
   End stops(int replica, double detection_seconds);
-  // A node leaves with notice. If the other nodes need it, it leaves after everything is saved.
+  // A node leaves with notice. If the other nodes need it, it leaves only after everything is
+  // saved.
   End leaves(int node);
   End go_away(int node);
   End joins(int node);
   End becomes_slow(int node);
-  // Overdue slow nodes leave if another node replaces them or the others can continue without them.
+  // Slow nodes that are due leave, if other nodes replace them or the job can continue without
+  // them.
   End evict();
 
-  // Trains until the next checkpoint, the end, or an event; at most until a concurrent write ends,
-  // because the speed changes then.
+  // Trains until the next checkpoint, the end of the run, or an event. While a checkpoint is being
+  // written beside training, it ends with the write at the latest, because the speed then changes.
   End work();
-  // Makes a checkpoint: waits for the previous write, stands still for this one, and lets idle
-  // nodes join. Here and below, false means that the job cannot continue.
+  // Makes a checkpoint: waits for the previous write, stands still for the new one, and lets idle
+  // nodes join. checkpoint(), recover() and hand_over() return false if the job cannot continue.
   bool checkpoint();
-  // The job returns to the latest saved state and restarts. A failure meanwhile starts the recovery
-  // anew.
+  // The job returns to the latest saved state and restarts. If another failure happens meanwhile,
+  // the recovery starts again.
   bool recover();
-  // All nodes begin together, with a read of this length; false: an event stopped them.
+  // All nodes start together and read the state for `reading_seconds`. False: an event stopped
+  // them.
   bool restart_all(double reading_seconds);
-  // Saves everything before nodes leave that others need, or nodes join a synchronous job; the
-  // present nodes continue.
+  // Saves everything before needed nodes leave or before nodes join a synchronous job. The nodes
+  // that are then present continue.
   bool hand_over();
 
   const LongRun& plan_;
   Failures failures_;
   std::priority_queue<Return, std::vector<Return>, std::greater<>> returns_;
-  // Spare nodes, and nodes that are back but not in use; the last one enters first.
+  // Spare nodes, and nodes that are back but not in use. The last one of the list enters first.
   std::vector<int> idle_;
   std::vector<NodeState> nodes_;
   Replicas replicas_;
   Progress progress_;
-  std::set<int> state_nodes_;     // nodes that keep the state (place_state())
-  std::set<int> leaving_;         // leave as soon as everything is saved
+  std::set<int> state_nodes_;     // nodes that hold the state (place_state())
+  std::set<int> leaving_;         // nodes that leave as soon as everything is saved
   std::set<int> slow_, overdue_;  // slow nodes in use; slow nodes that are due to be evicted
-  std::vector<int> free_places_;  // the last one is taken first
-  // Nodes have joined that take part as soon as everything is saved.
+  std::vector<int> free_places_;  // the last one of the list is taken first
+  // True: nodes have joined that take part as soon as everything is saved.
   bool regroups_ = false;
-  // Processes of nodes in use do not run, so that the next restart is not hot.
+  // True: the program does not run on all nodes in use, so that the next restart is not hot.
   bool cold_ = false;
-  // Nodes in use, and the smallest number that makes progress.
+  // Number of nodes in use, and the smallest number that makes progress.
   int members_ = 0, needed_ = 0;
   int workers_down_ = 0;  // failed workers of nodes in use
-  int away_ = 0;          // GPUs of nodes that are away
+  int away_ = 0;          // number of GPUs of nodes that are away
   int joining_ = 0;       // number of `joins` events still to come
   // Present time, and the time at which the run is given up; in seconds.
   double now_ = 0, limit_ = 0;

@@ -1,9 +1,9 @@
-// Nodes that come and go: failures, repairs, spare nodes, evictions, nodes that leave and join. A
-// node is in one of these states:
-//   in use     trains, or waits with the job; only such nodes fail by rate
-//   idle       spare, or back and not needed yet
-//   expected   in repair, or on its way; returns_ has its time
-//   away       taken away with notice, or not there yet; returns by a `joins` event
+// Events of nodes: failures, repairs, spare nodes, evictions, nodes that leave and join. A node is
+// in one of these states:
+//   in use     trains, or waits with the job; failures by rate happen only in this state
+//   idle       a spare node, or back and not needed yet
+//   expected   in repair, or on its way to the job; returns_ has the time of its return
+//   away       has left with notice, or has not joined yet; returns by a `joins` event
 //   lost       failed without `repair`; returns by a `joins` event
 #include <algorithm>
 #include <utility>
@@ -26,7 +26,7 @@ void Player::set_away(int node, bool away) {
   away_ += (away ? 1 : -1) * plan_.workers_of(node);
 }
 
-// A replica that becomes complete by this node restarts alone.
+// If this node completes a replica, the replica restarts on its own.
 void Player::enter(int node) {
   NodeState& state = at(node);
   state.in_use = true;
@@ -51,7 +51,8 @@ void Player::restart_replica(int replica, double seconds) {
                  Coming::replica});
 }
 
-// Removes a node from the job, and all that was scheduled for it (new generation).
+// Removes a node from the job. Everything that was scheduled for it becomes invalid, because its
+// generation changes.
 void Player::take_out(int node) {
   NodeState& state = at(node);
   state.in_use = state.evicted = false;
@@ -72,7 +73,7 @@ void Player::expect(int node, double seconds) {
   returns_.push({now_ + seconds, node});
 }
 
-// Handles the next scheduled return.
+// Executes the next scheduled event.
 End Player::comes_back() {
   const Return back = returns_.top();
   returns_.pop();
@@ -85,7 +86,7 @@ End Player::comes_back() {
     state.expected = false;
     return state.away ? End::over : is_available(back.number);
   }
-  if (state.generation != back.generation) return End::over;  // its node has gone meanwhile
+  if (state.generation != back.generation) return End::over;  // the node has left meanwhile
   if (back.what == Coming::eviction) {
     overdue_.insert(back.number);
     return evict();
@@ -95,8 +96,8 @@ End Player::comes_back() {
   return End::changed;
 }
 
-// A node that is back enters at once if nodes come back alone and a place is free. Otherwise the
-// node is idle, and may replace a slow node.
+// If nodes come back alone and a place is free, the node enters at once. Otherwise the node is
+// idle, and may replace a slow node.
 End Player::is_available(int node) {
   if (alone() && members_ < plan_.nodes()) {
     enter(node);
@@ -108,8 +109,8 @@ End Player::is_available(int node) {
 
 End Player::evict() {
   End end = End::over;
-  // No idle node is left to take the slow node's place, after all places that are free or become
-  // free.
+  // Whether the slow node's place would stay empty: free places, and places of nodes that leave,
+  // take all idle nodes.
   const auto is_missed = [&] { return idle_.size() <= leaving_.size() + free_places_.size(); };
   while (!overdue_.empty() && end != End::stopped && (needed_ < plan_.nodes() || !is_missed())) {
     const int node = *overdue_.begin();
@@ -128,7 +129,7 @@ End Player::becomes_slow(int node) {
   return End::changed;
 }
 
-// Handles the next event of the stream of failures.
+// Executes the next event of the stream of failures.
 End Player::fails() {
   const FailureEvent event = failures_.take();
   if (event.what == Failing::server || event.what == Failing::job) {
@@ -137,7 +138,7 @@ End Player::fails() {
     return End::stopped;
   }
   if (event.what == Failing::joins) return joins(event.number);
-  // A given time may find the node idle, in repair, or not in a job of this size.
+  // An event at a given time may name a node that is idle, in repair, or not in a job of this size.
   if (event.what == Failing::leaves) return leaves(event.number);
   if (!is_there(event.number) || !at(event.number).in_use) return End::over;
   if (event.what == Failing::slows) return becomes_slow(event.number);
@@ -145,8 +146,9 @@ End Player::fails() {
   return node_fails(event.number, event.what == Failing::link);
 }
 
-// The process of a GPU fails; its node stays. Replicas: the whole replica restarts. Other jobs in
-// step stop. Independent workers continue, and the worker returns by itself.
+// The process of a GPU fails; its node stays. With replicas, the whole replica restarts. Any other
+// job whose workers run in step stops. Independent workers continue, and the failed worker returns
+// by itself.
 End Player::worker_fails(int node) {
   NodeState& state = at(node);
   if (state.workers_down == plan_.workers_of(node)) return End::over;  // all are down
@@ -178,7 +180,8 @@ End Player::stops(int replica, double detection_seconds) {
   return End::changed;
 }
 
-// A failure in a replica; an interruption only if the replica trained and others remain.
+// A failure in a replica. It counts as an interruption only if the replica trained and others
+// remain.
 End Player::fails_alone(int replica) {
   const bool trained = replicas_.trains(replica);
   const End end = stops(replica, plan_.faults.detection_seconds);
@@ -186,10 +189,10 @@ End Player::fails_alone(int replica) {
   return end;
 }
 
-// A node, or its link, fails. Where nodes come back alone, an idle spare node takes its place.
+// A node, or its link, fails. If nodes come back alone, an idle spare node takes its place.
 End Player::node_fails(int node, bool link) {
   ++result_.failures;
-  // A node that was to leave for good does not come back.
+  // A node that was about to leave for good does not come back.
   const bool leaving = leaving_.contains(node) && !at(node).evicted;
   take_out(node);
   const Faults& faults = plan_.faults;
@@ -216,7 +219,7 @@ End Player::leaves(int node) {
   return go_away(node);
 }
 
-// A node leaves now: for good, or because it was slow; a slow node returns after its repair.
+// A node leaves: for good, or because it was slow. A slow node returns after its repair.
 End Player::go_away(int node) {
   NodeState& state = at(node);
   const bool in_use = state.in_use, missed = in_use || state.expected, evicted = state.evicted;
@@ -241,7 +244,7 @@ void Player::call_spare(double seconds) {
   idle_.pop_back();
 }
 
-// A `joins` event: an absent or lost node is there from this moment on.
+// A `joins` event: an absent or lost node is present from this moment on.
 End Player::joins(int node) {
   --joining_;
   if (!is_there(node)) return End::over;

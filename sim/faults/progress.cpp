@@ -1,6 +1,6 @@
-// Checkpoints that become complete, are abandoned, or are gone back to. Progress is a linear
-// function of time between two calls of goes_on_at(). Copies in memory cost the player no event:
-// reach() computes in closed form which copy is the latest.
+// Checkpoints begin, are completed or abandoned, and are returned to after a failure. Between two
+// calls of goes_on_at(), progress is a linear function of time. Copies in memory cost the player no
+// event, because reach() computes in closed form which copy is the latest.
 #include "faults/progress.hpp"
 
 #include <algorithm>
@@ -42,12 +42,12 @@ void Progress::reach(double now) {
   completes_copy(now);
 }
 
-// Copies follow each other at the later of their interval and the end of the copy before, so only
-// the last two since `from` matter: the last complete one and the one in progress.
+// A copy begins when it is due and the previous copy has ended. Only the last two copies since
+// `from` matter: the last complete one and the one in progress.
 void Progress::copy(const Mark& from, double then) {
-  // Seconds from `then` until a copy in progress is complete.
+  // Seconds from `then` until the copy in progress is complete.
   const double free = memory_.writing() ? std::max(0.0, memory_.completes - then) : 0;
-  // Progress, in steps, at the begin of the first new copy, and the steps between two copies.
+  // The progress, in steps, at which the first new copy begins, and the steps between two copies.
   const double first = std::max(memory_.next_steps(), from.steps + free * pace_);
   if (done_.steps < first) return;
   const double apart = std::max(memory_.steps_between, memory_.beside_seconds * pace_);
@@ -82,8 +82,8 @@ void Progress::loses_host(int place, double now) {
   if (plan_.memory.copies == 0) return;
   reach(now);
   memory_.abandon();  // a copy to this host cannot become complete
-  // Hosts of a smaller last group are counted in the group before, so that group counts as lost a
-  // little too soon.
+  // If the last group is smaller, its hosts are counted in the group before. Therefore that group
+  // counts as lost a little too early.
   const auto groups = std::max(1, plan_.nodes() / plan_.memory.copies);
   const auto group = static_cast<std::size_t>(std::min(place / plan_.memory.copies, groups - 1));
   if (++lost_hosts_[group] >= plan_.memory.copies) memory_holds_ = false;
@@ -95,7 +95,8 @@ double Progress::go_back(double now) {
   memory_.abandon();
   memory_holds_ = reads_memory();
   const Mark to = memory_holds_ ? memory_.kept : storage_.kept;
-  // The next copy is due from there, whether memory holds a copy or not.
+  // The next copy is due `steps_between` steps after this progress, whether memory holds a copy or
+  // not.
   memory_.kept = to;
   const double lost = done_.seconds - to.seconds;
   done_ = to;
@@ -104,7 +105,7 @@ double Progress::go_back(double now) {
 
 double Progress::reading_seconds() const {
   if (!reads_memory()) return plan_.read_seconds;
-  // A new host has no copy, and fetches one from another host first.
+  // A new host has no copy, and must first fetch one from another host.
   const bool any_lost =
       std::any_of(lost_hosts_.begin(), lost_hosts_.end(), [](int lost) { return lost > 0; });
   return plan_.memory.load_seconds + (any_lost ? plan_.memory.fetch_seconds : 0);

@@ -1,5 +1,5 @@
 // The progress of a run, and its saved states: checkpoints in storage and copies in the memory of
-// hosts. Used by the player of a long run, which says when training goes on and at which pace.
+// hosts. The player of a long run (player.hpp) reports when training continues and at which pace.
 #pragma once
 
 #include <limits>
@@ -9,14 +9,14 @@
 
 namespace lockstep {
 
-// A point of a run's progress.
+// A place in a run's progress.
 struct Mark {
   double steps = 0;
-  double seconds = 0;  // of training that the steps took
+  double seconds = 0;  // of training that these steps took
 };
 
-// One kind of checkpoint: seconds that training stands still for it, and seconds of the write
-// beside training after that. One checkpoint is written at a time:
+// One kind of checkpoint. Training stands still for stall_seconds; then the write continues beside
+// training for beside_seconds. Only one checkpoint is written at the same time:
 //   training  |  stall  |  training, maybe slower  |
 //   write               |  beside                  |
 //                       begin()                    completes
@@ -24,25 +24,26 @@ struct Checkpointing {
   double steps_between = std::numeric_limits<double>::infinity();  // infinity = none
   double stall_seconds = 0;
   double beside_seconds = 0;
-  // The last complete checkpoint; at first the beginning of the run.
+  // The progress that the last complete checkpoint saved; at first the beginning of the run.
   Mark kept{};
-  // The checkpoint that is being written, and the time at which it completes; infinity = none.
+  // The progress that the checkpoint in progress saves, and the time at which it will be complete;
+  // infinity = no checkpoint is in progress.
   Mark begun{};
   double completes = std::numeric_limits<double>::infinity();
 
   bool writing() const { return completes < std::numeric_limits<double>::infinity(); }
-  // Progress in steps at which the next checkpoint is due.
+  // The progress, in steps, at which the next checkpoint is due.
   double next_steps() const { return (writing() ? begun : kept).steps + steps_between; }
   void begin(const Mark& mark, double now) {
     begun = mark;
     completes = now + beside_seconds;
   }
   void abandon() { completes = std::numeric_limits<double>::infinity(); }
-  // Completes a checkpoint whose write has ended; returns whether there was one.
+  // Completes the checkpoint if its write has ended. Returns whether it did.
   bool settle(double now);
 };
 
-// Steps done, and the states to which a failure may return.
+// The progress, and the states to which a failure may return it.
 class Progress {
  public:
   explicit Progress(const LongRun& plan);
@@ -50,46 +51,49 @@ class Progress {
   const Mark& done() const { return done_; }
   const Checkpointing& storage() const { return storage_; }
 
-  // From `now` on training makes `pace` steps per second; 0 = it stands still.
+  // From `now` on, training makes `pace` steps per second; 0 = training stands still.
   void goes_on_at(double pace, double now);
-  // Updates progress and complete checkpoints to `now`. A copy in memory begins by itself when it
-  // is due and the previous one is complete.
+  // Updates the progress and the complete checkpoints to the time `now`. A copy in memory begins by
+  // itself, as soon as it is due and the previous copy is complete.
   void reach(double now);
   // Sets the progress to an exact number of steps.
   void arrives_at(double steps) { done_.steps = steps; }
-  // Begins a checkpoint of the present state. Without a write beside training it is complete at
-  // once.
+  // Begins to write a checkpoint of the present state. It is complete at once if no write runs
+  // beside training.
   void begins_to_store(double now);
-  // The present state is in storage; a write in progress is void.
+  // The present state is in storage; a write in progress is abandoned.
   void saved();
-  // The host at this place of the job has lost its memory, and the copies in it.
+  // The host at this place of the job has lost its memory, with the copies in it.
   void loses_host(int place, double now);
-  // After a failure: returns to the latest saved state. Returns the lost seconds of training.
+  // After a failure: returns to the latest saved state. Returns the seconds of training that are
+  // lost.
   double go_back(double now);
-  // Whether a restart reads from memory: every share of the copies survives, and storage has no
+  // Whether a restart reads from memory: every share of the copies has survived, and storage has no
   // later state.
   bool reads_memory() const { return memory_holds_ && memory_.kept.steps >= storage_.kept.steps; }
-  // Seconds that a restart takes to read the state.
+  // The seconds in which a restart reads the state.
   double reading_seconds() const;
-  // Every host holds its copies: after a restart, or after a complete copy.
+  // Every host has its copies again, after a restart or a complete copy.
   void restarted();
 
  private:
   const LongRun& plan_;
-  // Starts the copies that were due since `from`, the progress at time `then`.
+  // Begins the copies in memory that were due since progress `from`, which was reached at time
+  // `then`.
   void copy(const Mark& from, double then);
-  // Completes a copy in memory whose time has come.
+  // Completes a copy in memory if its time has come.
   void completes_copy(double now);
 
   Mark done_;
-  // Progress and time at the latest goes_on_at().
+  // The progress and the time at the latest call of goes_on_at().
   Mark base_;
   double pace_ = 0, told_at_ = 0;  // pace in steps per second
   double now_ = 0;
   Checkpointing storage_, memory_;
-  // Whether some host has each share of memory_.kept.
+  // Whether each share of memory_.kept is in the memory of at least one host.
   bool memory_holds_ = false;
-  // Number of hosts lost since the copy, by group; a group is the hosts that hold the same shares.
+  // By group, the number of hosts lost since the copy. A group is the hosts that hold the same
+  // shares.
   std::vector<int> lost_hosts_;
 };
 

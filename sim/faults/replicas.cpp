@@ -1,5 +1,5 @@
-// Keeps the nodes and the state of each replica, and counts the replicas that train. Each stop
-// begins a new generation. A return that was scheduled before the stop has no effect.
+// Stores the nodes and the state of each replica, and counts the replicas that train. Each stop
+// begins a new generation, so that a return that was scheduled before the stop has no effect.
 #include "faults/replicas.hpp"
 
 namespace lockstep {

@@ -1,15 +1,15 @@
-// Replicas of a job that fail and return by themselves: which replicas have all their nodes, and
-// which train. Used by the player of a long run with recovery: replicas.
+// The replicas of a job whose replicas fail and return separately: which replicas have all their
+// nodes, and which train. Used by the player of a long run (player.hpp) with `recovery: replicas`.
 #pragma once
 
 #include <vector>
 
 namespace lockstep {
 
-// Counts nodes and the state of each replica. A replica may train only while it is whole.
+// Counts the nodes of each replica and knows its state. A replica may train only while it is whole.
 class Replicas {
  public:
-  // Each replica has `nodes_each` consecutive places; 0 = the job has no replicas.
+  // Each replica has `nodes_each` consecutive places of the job; 0 = the job has no replicas.
   Replicas(int places, int nodes_each);
 
   bool any() const { return nodes_each_ > 0; }
@@ -18,12 +18,14 @@ class Replicas {
   int training_nodes() const { return training_ * nodes_each_; }
   bool trains(int replica) const { return at(replica).trains; }
   bool is_whole(int replica) const { return at(replica).nodes == nodes_each_; }
-  // How often the replica was stopped; scheduled returns of earlier generations are void.
+  // How often the replica was stopped. A return that was scheduled in an earlier generation is
+  // invalid.
   int generation(int replica) const { return at(replica).generation; }
 
   void node_enters(int place) { ++at(of(place)).nodes; }
   void node_leaves(int place) { --at(of(place)).nodes; }
-  // Ends the replica's training, and makes scheduled returns void. Returns whether it was training.
+  // Ends the replica's training and makes its scheduled returns invalid. Returns whether it
+  // trained.
   bool stop(int replica);
   void start(int replica);
   void stop_all();

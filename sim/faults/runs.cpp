@@ -1,6 +1,6 @@
-// Plays many runs, each with random failures of its own, and sums up their outcomes: means, the 5 %
-// and 95 % quantiles of the finish, and the error of the mean finish, for which runs are added
-// until the error is small enough.
+// Plays many runs, each with random failures of its own, and summarises their outcomes: means, the
+// 5 % and 95 % quantiles of the finish, and the error of the mean finish. With `until`, runs are
+// added until this error is small enough.
 #include <cmath>
 
 #include "core/random.hpp"
@@ -11,13 +11,14 @@ namespace lockstep {
 
 namespace {
 
-// Half of the 95 % interval of the mean, over the mean (normal approximation).
+// Half of the mean's 95 % interval, divided by the mean (normal approximation).
 double error_of_mean(const std::vector<double>& values) {
   const double count = static_cast<double>(values.size());
   return normal_quantile(0.975) * standard_deviation(values) / std::sqrt(count) / mean(values);
 }
 
-// Whether the runs suffice: the number asked for, and with `until` its precision or its limit.
+// Whether the runs suffice: at least the number `runs` was played, and the mean is as precise as
+// `until` demands, or the largest number of runs is reached.
 bool is_enough(const Faults& faults, const std::vector<double>& seconds) {
   const auto runs = static_cast<int>(seconds.size());
   if (runs < faults.runs) return false;
@@ -59,7 +60,7 @@ RunWithFailures play_all(const LongRun& plan, std::uint64_t seed) {
   if (all.interruptions > 0) {
     all.seconds_between_interruptions = all.finish_seconds / all.interruptions;
   }
-  // Goodput: the time without failures and checkpoints over the mean finish.
+  // Goodput: the run's time without failures and checkpoints, divided by the mean finish.
   if (all.unfinished == 0) {
     all.goodput = plan.steps / plan.steps_per_second.back() / all.finish_seconds;
   }

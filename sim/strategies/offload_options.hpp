@@ -1,6 +1,7 @@
 // Options of an offloaded optimizer (`offload:` of a scenario's strategy): the memory that holds
-// its state, and the host's update code. FSDP and ZeRO share them; common/offload.hpp prices them.
-// Facts H109 to H122 are in docs/facts-meshes.md.
+// its state, and the code of its update on the host. FSDP and ZeRO share these options;
+// common/offload.hpp computes their costs.
+// The facts H109 to H122 are in docs/facts-meshes.md.
 #pragma once
 
 #include <array>
@@ -9,15 +10,15 @@
 
 namespace lockstep {
 
-// Memory that holds the optimizer's state. The host computes the update on every tier except the
-// device.
+// Memory that holds the optimizer's state. On every tier but the device, the host computes the
+// update.
 enum class OffloadTier { device, host, nvme };
 template <>
 struct EnumNames<OffloadTier> {
   static constexpr std::array names{"device", "host", "nvme"};
 };
-// Code of the update on the host: DeepSpeed's CPU Adam is one pass, torch.optim one pass per
-// operation.
+// Code of the update on the host. fused: one pass over memory (DeepSpeed's CPU Adam). separate: one
+// pass for each operation (torch.optim).
 enum class HostUpdateCode { fused, separate };
 template <>
 struct EnumNames<HostUpdateCode> {
@@ -26,14 +27,16 @@ struct EnumNames<HostUpdateCode> {
 
 struct OffloadOptions {
   OffloadTier optimizer = OffloadTier::device;
-  OffloadTier parameters = OffloadTier::device;  // fsdp alone, which shards them (H115, H116)
-  double fraction = 1;  // of the parameters; the device updates the others (facts H113, H121b)
+  // Only for fsdp, which shards parameters (H115, H116).
+  OffloadTier parameters = OffloadTier::device;
+  double fraction = 1;  // share of the parameters that the host updates (facts H113, H121b)
   HostUpdateCode update = HostUpdateCode::fused;
-  bool keep_master = false;     // the device keeps master parameters, too (fact H121b)
-  bool overlap = false;         // sub-groups run through reads, updates, writes in parallel (H115)
-  double sub_group = 1e9;       // number of parameters that are updated together (fact H115)
-  bool chunks = false;          // PatrickStar's chunks of 64 million elements (fact H120)
-  bool delayed_update = false;  // the next step does not wait (Ren et al. 2021, section 5.2)
+  bool keep_master = false;  // the device also holds master parameters (fact H121b)
+  bool overlap = false;      // reads, updates and writes of different sub-groups overlap (H115)
+  double sub_group = 1e9;    // number of parameters that are updated together (fact H115)
+  bool chunks = false;       // PatrickStar: chunks of 64 million elements (fact H120)
+  // The update ends beside the next step (Ren et al. 2021, section 5.2).
+  bool delayed_update = false;
 
   // Whether the host updates any parameter.
   bool is_used() const { return optimizer != OffloadTier::device && fraction > 0; }

@@ -1,27 +1,27 @@
-// Common parts of the options of strategies: the forms that the verb `recommend` tries, which each
-// options struct lists as `forms`, and a check of element sizes. Every options.hpp of a strategy
-// includes it.
+// Common parts of the options of strategies: forms, which are sets of options that the verb
+// `recommend` tries and that each options struct lists as `forms`, and a check of element sizes.
+// The options.hpp of every strategy includes it.
 #pragma once
 
 namespace lockstep {
 
-// The family of forms that compress gradients. Compression changes accuracy, so `recommend` tells
-// this family apart.
+// The family of forms that compress gradients. `recommend` reports it separately, because
+// compression changes accuracy.
 inline constexpr const char* compressed_family = "compressed DDP";
 
 // A set of options that `recommend` tries.
 struct StrategyForm {
   const char* name;          // "fsdp2 offload"
-  const char* family;        // "FSDP": its column in the comparison of families
-  const char* options;       // as a scenario writes them, {} for all defaults
-  int complexity = 0;        // a smaller number means less to set up and less to go wrong
-  bool several = false;      // only on several GPUs
-  bool whole_nodes = false;  // only on several nodes, all GPUs of each
-  bool nvme = false;         // only where the platform has NVMe drives
+  const char* family;        // for example "FSDP": the form's column in the comparison of families
+  const char* options;       // as a scenario writes them; {} for all defaults
+  int complexity = 0;        // the form with the smaller number is easier to set up and to run
+  bool several = false;      // tried only on several GPUs
+  bool whole_nodes = false;  // tried only on several nodes, with all GPUs of each
+  bool nvme = false;         // tried only if the platform has NVMe drives
 };
 
-// Refuses element sizes in which PyTorch neither reduces nor gathers. Allowed are 2 and 4 bytes,
-// and 0 for the size by the scenario's precision.
+// Reports an error for element sizes in which PyTorch neither reduces nor gathers. Allowed are 2
+// and 4 bytes, and 0 for the size that follows from the scenario's precision.
 template <class Report>
 void check_element_size(Report report, const char* field, double bytes) {
   if (bytes != 0 && bytes != 2 && bytes != 4) {

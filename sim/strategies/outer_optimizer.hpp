@@ -1,6 +1,6 @@
-// Options of the outer step: how shared parameters change after workers have trained on their own
-// for several steps. Used by strategies whose workers exchange parameters: local SGD and parameter
-// servers.
+// Options of the outer step: how the shared parameters change after each worker has trained by
+// itself for several steps. Used by strategies whose workers exchange parameters: local SGD and
+// parameter servers.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace lockstep {
 
 // The shared parameters become the mean of the workers' parameters.
 struct MeanOuter {};
-// SGD with Nesterov's momentum along the mean distance that the workers have moved since the last
+// SGD with Nesterov momentum on the mean distance by which the workers have moved since the last
 // outer step (DiLoCo: Douillard et al. 2023, algorithm 1).
 struct NesterovOuter {
   double learning_rate = 0.7, momentum = 0.9;

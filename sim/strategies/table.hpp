@@ -1,6 +1,6 @@
-// The table of strategies: one line each. Add a strategy here, and include its options. A
-// strategy's options struct states its name, summary and forms; make_strategy() in the strategy's
-// folder makes the implementation.
+// The table of strategies, with one line for each. To add a strategy, add its options here and
+// include them. The options struct of a strategy has its name, summary and forms; make_strategy()
+// in the strategy's folder makes the implementation.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace lockstep {
 
-// The options of one entry of a scenario's `strategies:`; the alternative says which strategy it
-// is.
+// The options of one entry of a scenario's `strategies:`. The active alternative identifies the
+// strategy.
 using StrategyOptions = std::variant<  //
     DdpOptions,                        //
     FsdpOptions,                       //
@@ -33,7 +33,7 @@ template <class... Options>
 struct StrategyTable<std::variant<Options...>> {
   static constexpr std::array names{Options::name...};
   static constexpr std::array summaries{Options::summary...};
-  // Calls visit(strategy's name, form) for all forms in the order of the table.
+  // Calls visit(strategy's name, form) for all forms, in the order of the table.
   template <class Visit>
   static void each_form(Visit&& visit) {
     const auto all = [&](const char* name, const auto& forms) {
@@ -49,8 +49,9 @@ inline const char* strategy_name(const StrategyOptions& options) {
   return AlternativeNames<StrategyOptions>::names[options.index()];
 }
 
-// Calls the overload of make_strategy() for the chosen options. The template takes no type that
-// only converts to the variant, so options without an overload do not compile.
+// Calls the overload of make_strategy() for the chosen options. Because the function is a template,
+// an argument is never converted to the variant; options without an overload therefore do not
+// compile.
 template <class... Options>
 std::unique_ptr<Strategy> make_strategy(const std::variant<Options...>& options) {
   return std::visit([](const auto& chosen) { return make_strategy(chosen); }, options);

@@ -1,5 +1,5 @@
-// Makes the world of a job, and issues work of its hosts. A part of the model takes the prices of
-// its layers from the whole step, so that a measured profile of the whole model prices its parts.
+// Makes the world of a job, and issues the work of its hosts. The costs of a part's layers are
+// taken from the whole step, so that a measured profile of the whole model also serves its parts.
 // Sums over tensor ranks follow PyTorch or Megatron-LM (fact H18).
 #include "strategies/common/context.hpp"
 
@@ -14,7 +14,7 @@ namespace lockstep {
 
 namespace {
 
-// The prices of a part's layers, taken from the prices of the whole step.
+// The costs of a part's layers, taken from the costs of the whole step.
 class PartCosts final : public ComputeCosts {
  public:
   PartCosts(const Job& job, const ModelPart& part) : job_(job), layers_(part.layers) {}
@@ -40,7 +40,7 @@ class PartCosts final : public ComputeCosts {
   std::vector<int> layers_;
 };
 
-// The field of exposed communication by axis.
+// The field of exposed communication for an axis.
 double AxisSeconds::*seconds_of(Axis axis) {
   switch (axis) {
     case Axis::tensor:
@@ -57,7 +57,7 @@ double AxisSeconds::*seconds_of(Axis axis) {
   return &AxisSeconds::data;
 }
 
-// The mesh's groups and the strategy's.
+// The groups of the mesh, followed by the strategy's groups.
 std::vector<RankGroups> with_divisions(const Mesh& mesh, std::span<const RankGroups> axes) {
   std::vector<RankGroups> result = divisions_of(mesh);
   result.insert(result.end(), axes.begin(), axes.end());
@@ -79,7 +79,7 @@ PipelineShape pipeline_shape(const Job& job) {
           job.slices_of_micro_batch()};
 }
 
-// The step of the part shares ownership with the job's list of parts.
+// The part's step shares ownership with the job's list of parts.
 Job part_job(const Job& job, std::size_t part) {
   Job result = job;
   if (!job.parts) return result;
@@ -92,7 +92,7 @@ Job part_job(const Job& job, std::size_t part) {
 
 StageRanks::StageRanks(World& world, const Job& job, int number, const std::string& name,
                        const RankSpeeds& rank_speeds, const StepCosts& costs)
-    // The name tells ranks of a pipeline's stages and ranks of run_apart() apart.
+    // The names distinguish the stages of a pipeline from the ranks of run_apart().
     : stage(number),
       speeds(rank_speeds),
       network(world, job),
@@ -109,7 +109,7 @@ Communicator& StageRanks::communicator(const std::string& name, const RankGroups
                                        Axis axis) {
   Communicator*& known = communicators_[name];
   if (known == nullptr) {
-    // Groups that are all equal, or none, mean one group of all lanes.
+    // If all ranks are in one group, or none is given, all lanes are together.
     const bool together =
         std::adjacent_find(groups.begin(), groups.end(), std::not_equal_to<>()) == groups.end();
     known = &ranks.add_communicator(
@@ -132,7 +132,7 @@ TrainingContext::TrainingContext(const Job& part_job, World& job_world, StageRan
   if (job.mesh.tensor > 1) price_sums();
 }
 
-// One all-reduce for each tensor, or one for all with a copy into a flat tensor and back.
+// One all-reduce for each tensor, or a single one for all, with a copy into a flat tensor and back.
 void TrainingContext::price_sums() {
   const CommGroup group = axis_group(job, Axis::tensor);
   scalar_ = network.collective(group, Collective::all_reduce, 4);  // an fp32 number
@@ -157,7 +157,7 @@ void TrainingContext::price_sums() {
   flattening_ = job.costs->stream(2 * bytes, tensors);
 }
 
-// Issues an all-reduce over the tensor ranks, for which the compute stream waits.
+// Issues an all-reduce over the tensor ranks and makes the compute stream wait for it.
 void TrainingContext::over_tensor_ranks(const PricedTransfer& transfer) {
   Communicator& communicator =
       stage.communicator("tensor parallel", axis_ranks(job.mesh, Axis::tensor), Axis::tensor);
@@ -175,8 +175,8 @@ void TrainingContext::reduce_scalar_over_tensor_ranks() {
   if (scalar_.seconds > 0) over_tensor_ranks(scalar_);
 }
 
-// Exchanges of one axis share a communicator; exchanges_ finds each one's price by its address in
-// the step.
+// Exchanges of the same axis share a communicator. `exchanges_` maps the address of an exchange in
+// the step to its cost.
 void TrainingContext::price_exchanges() {
   for (const Layer& layer : job.step->layers) {
     for (const auto* exchanges : {&layer.forward_exchanges, &layer.backward_exchanges}) {
@@ -236,24 +236,25 @@ TrainingWorld::TrainingWorld(const Job& trained_job, const std::string& name, En
              .engine = executor,
              .observer = trained_job.simulation.observer}),
       speeds(trained_job, with_divisions(trained_job.mesh, axes)) {
-  // Interference on a stage is that of the whole step's mix of kernels.
+  // The interference on a stage follows from the mix of kernels of the whole step.
   const StepCosts costs = step_costs(job);
   for (int stage = 0; stage < job.mesh.pipeline; ++stage) {
     stages.emplace_back(world, job, stage, name, speeds, costs);
   }
-  // Without a division into parts each stage holds the whole model: one stage, or ranks apart.
+  // If the model is not divided into parts, each stage holds the whole model. This is the case with
+  // one stage, or with ranks that have no common step.
   if (!job.parts) {
     for (StageRanks& stage : stages) parts.emplace_back(job, world, stage, speeds);
     return;
   }
-  // The schedule says which stage holds each part of the model.
+  // The schedule determines which stage holds each part of the model.
   const PipelineShape shape = pipeline_shape(job);
   for (std::size_t part = 0; part < job.parts->size(); ++part) {
     const PartPlace place = place_of(job.parallel.pipeline.schedule, shape, static_cast<int>(part));
     parts.emplace_back(part_job(job, part), world, stages[static_cast<std::size_t>(place.rank)],
                        speeds);
   }
-  // Token slices have the same parts on the same stages, with costs of their own.
+  // Token slices have the same parts on the same stages, but costs of their own.
   for (const PricedStep& slice : job.slices) {
     Job& sliced = sliced_jobs.emplace_back(job);
     static_cast<PricedStep&>(sliced) = slice;

@@ -1,11 +1,11 @@
-// A job in a simulated world of its own: the pipeline's stages with their ranks and links, and the
-// parts of the model that the stages hold. Without a pipeline there is one stage with one part. A
-// strategy makes a TrainingWorld, prices its transfers with a part's TrainingContext, and issues
-// work through the context while the training loop runs (training_loop.hpp).
+// A job in a simulated world of its own: the stages of the pipeline with their ranks and links, and
+// the parts of the model that each stage holds. Without a pipeline, one stage holds one part. A
+// strategy makes a TrainingWorld, computes the costs of its transfers through a part's
+// TrainingContext, and issues work through it while the training loop runs (training_loop.hpp).
 //
 //   TrainingWorld
 //     StageRanks        stage 0: ranks, links, communicators
-//       TrainingContext   part 0 of the model: costs, exchanges; with interleaving also part 2, ...
+//       TrainingContext   part 0 of the model: costs, exchanges; if interleaved, also part 2, ...
 //     StageRanks        stage 1
 //       TrainingContext   part 1 of the model
 #pragma once
@@ -26,14 +26,14 @@
 
 namespace lockstep {
 
-// The ranks of a stage, with links of their own. A number of a rank counts within the stage.
+// The ranks of a stage, with their links. Ranks are numbered within the stage.
 struct StageRanks {
   StageRanks(World& world, const Job& job, int stage, const std::string& name,
              const RankSpeeds& speeds, const StepCosts& costs);
 
-  // The communicator of this name, made at the first call: parts of one stage share their process
-  // groups. `groups`: the group of each rank; empty = all ranks together. `axis`: the axis of the
-  // mesh whose exposed communication counts the waits for it.
+  // The communicator with this name. It is made at the first call, so that parts of one stage share
+  // their process groups. `groups` is the group of each rank; empty = all ranks together. Exposed
+  // communication of its collectives is counted on `axis` of the mesh.
   Communicator& communicator(const std::string& name, const RankGroups& groups = {},
                              Axis axis = Axis::data);
 
@@ -46,34 +46,37 @@ struct StageRanks {
   std::map<std::string, Communicator*> communicators_;
 };
 
-// A part of the model on the ranks of a stage: prices of its layers and exchanges, and functions
+// A part of the model on the ranks of a stage: the costs of its layers and exchanges, and functions
 // that issue work from the stage's host. Hooks of a strategy hold a reference to it.
 struct TrainingContext {
-  // `part_job`: part_job() of the whole job. Prices the layers and exchanges of the part.
+  // Computes the costs of the layers and exchanges of the part. `part_job` is the part_job() of the
+  // whole job.
   TrainingContext(const Job& part_job, World& world, StageRanks& stage, const RankSpeeds& speeds);
 
-  // Whether the pipeline's schedule has the gradients of inputs and of weights as two actions.
+  // Whether the pipeline's schedule computes the gradients of inputs and of weights in two actions.
   bool splits_backward() const {
     return job.mesh.pipeline > 1 && lockstep::splits_backward(job.parallel.pipeline.schedule);
   }
 
-  // Issues a collective from the host, at the host's cost of ProcessGroupNCCL (fact 24). It starts
-  // when `after` has happened on the device of each rank. Returns its end.
+  // Issues a collective from the host, which needs the time of ProcessGroupNCCL (fact 24). The
+  // collective starts when `after` has happened on the device of each rank. Returns its end.
   Event collective(Communicator& communicator, const PricedTransfer& transfer, const Event& after);
-  // Issues an exchange of one of the part's layers, over the ranks of its axis. Returns its end.
+  // Issues an exchange of one of the part's layers, over the ranks of the exchange's axis. Returns
+  // its end.
   Event exchange(const AxisExchange& exchange, const Event& after);
-  // Sums gradients over the tensor ranks, for parameters that every tensor rank holds whole while
-  // it has a summand of their gradient only, such as norms under sequence parallelism: one tensor
-  // after the other (PyTorch), or all as one (Megatron-LM, finalize_model_grads; fact H18).
+  // Sums gradients over the tensor ranks, for parameters that every tensor rank holds whole
+  // although it computes only a summand of their gradient, for example norms under sequence
+  // parallelism. PyTorch sums one tensor after the other; Megatron-LM (finalize_model_grads) sums
+  // all as one (fact H18).
   void sum_over_tensor_ranks();
-  // Reduces one number over all tensor ranks; the compute stream waits for it.
+  // Reduces one number over all tensor ranks, and makes the compute stream wait for the result.
   void reduce_scalar_over_tensor_ranks();
-  // A copy over links on a stream of its own, after `after`. Returns its end.
+  // Copies over links, on a stream of its own, after `after`. Returns the end of the copy.
   Event copy(StreamId stream, const PricedTransfer& transfer, const Event& after);
-  // Kernels on the compute stream that count as copies; no work = nothing happens.
+  // Runs kernels on the compute stream that count as copies. Does nothing if there is no work.
   void copies(const QueuedWork& work, std::string_view name = {});
-  // Kernels on another stream: the host launches them, the stream runs them after `after`. On a
-  // CPU, which has no streams, the computing thread waits and runs them.
+  // Runs kernels on another stream: the host launches them, and the stream executes them after
+  // `after`. A CPU has no streams; its computing thread waits for `after` and executes the kernels.
   Event run(StreamId stream, const QueuedWork& kernels, const Event& after);
 
   const Job job;  // the whole job, with the step and the costs of this part
@@ -83,10 +86,10 @@ struct TrainingContext {
   StageRanks& stage;
   JobNetwork& network;
   RankGroup& ranks;
-  ProvenanceTally always;      // sources of the seconds that every step has
-  ProvenanceTally provenance;  // sources of the seconds of the steps issued so far in this period
+  ProvenanceTally always;      // provenance of the seconds that every step has
+  ProvenanceTally provenance;  // provenance of the seconds issued so far in this period
 
-  // The price and the communicator of an exchange of the step's layers.
+  // The cost and the communicator of an exchange of the step's layers.
   struct PricedExchange {
     Communicator* communicator = nullptr;
     PricedTransfer transfer;
@@ -100,17 +103,18 @@ struct TrainingContext {
   void price_sums();
   void over_tensor_ranks(const PricedTransfer& transfer);
   std::vector<PricedTransfer> sums_;  // all-reduces of gradients over the tensor ranks
-  QueuedWork flattening_;             // copies before and after a sum of all tensors as one
+  QueuedWork flattening_;             // copies before and after all tensors are summed as one
   PricedTransfer scalar_;             // all-reduce of one number over the tensor ranks
   std::map<const AxisExchange*, PricedExchange> exchanges_;
 };
 
-// The world of a job, with everything in it. One per simulated point.
+// The world of a job, with everything in it. A simulated point has one.
 class TrainingWorld {
  public:
-  // `name`: of the rank group, for an observer. `axes`: the group of each rank of a stage, for each
-  // division that the strategy's communicators use in addition to the mesh's. A single group of all
-  // ranks need not be listed. Ranks share a lane only if their groups are alike on all axes.
+  // `name` is the name of the rank group, for an observer. `axes` are the groups of the strategy's
+  // communicators, as the group of each rank of a stage. Groups of the mesh, and a single group of
+  // all ranks, need not be listed. Ranks share a lane only if they are in equal groups on every
+  // axis.
   TrainingWorld(const Job& job, const std::string& name, Engine engine,
                 std::span<const RankGroups> axes = {});
 
@@ -120,8 +124,8 @@ class TrainingWorld {
   const RankSpeeds speeds;
   std::deque<StageRanks> stages;
   std::deque<TrainingContext> parts;  // in the order of the model
-  std::deque<Job> sliced_jobs;        // the job with the step of one token slice, for each slice
-  // By token slice, its parts in the order of the model; empty = micro-batches are whole.
+  std::deque<Job> sliced_jobs;        // for each token slice, the job with the step of this slice
+  // By token slice: its parts, in the order of the model. Empty = micro-batches are not cut.
   std::deque<std::deque<TrainingContext>> slices;
 };
 

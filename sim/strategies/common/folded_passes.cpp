@@ -1,6 +1,6 @@
-// Finds runs of exchanges in passes. A run is a sequence of beats, and a beat is: layers, the start
-// of an exchange, layers beside it, the wait for it. A run ends at a hook, at an exchange of
-// another communicator, or at an exchange for which the host waits.
+// Finds runs of exchanges in passes. A run is a sequence of beats. A beat consists of layers, the
+// start of an exchange, layers beside the exchange, and the wait for it. A run ends at a hook, at
+// an exchange of another communicator, or at an exchange for which the host waits.
 #include "strategies/common/folded_passes.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void FoldedPasses::tally(const ExchangedWork& work) {
   }
 }
 
-// Looks for a run after each await_exchange, and takes as many beats as follow each other.
+// Looks for a run after each await_exchange, and takes all beats that follow each other.
 std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>& pass) {
   std::vector<Item> items;
   std::size_t first = 0;  // index of the first item of the pass that is not in `items` yet
@@ -43,7 +43,7 @@ std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>
       ++at;
       continue;
     }
-    // Counts the transfers of the run, for their provenance.
+    // Counts the transfers of the run for the provenance.
     works_.push_back(std::move(work));
     for (std::size_t i = at; i < end; ++i) {
       if (pass[i].hook != Hook::start_exchange) continue;
@@ -57,7 +57,7 @@ std::vector<FoldedPasses::Item> FoldedPasses::folded(const std::vector<PassItem>
   return items;
 }
 
-// The issued work of a beat counts the exchange with its lone time: the device is busy for the
+// In the issued work of a beat, the exchange counts with its lone time: the device is busy for the
 // longer of the exchange and the layers beside it.
 std::size_t FoldedPasses::add_beat(const std::vector<PassItem>& pass, std::size_t at,
                                    const Communicator*& of, ExchangedWork& work) const {
@@ -75,7 +75,7 @@ std::size_t FoldedPasses::add_beat(const std::vector<PassItem>& pass, std::size_
   work.issued =
       append(append(work.issued, beat.work),
              {host_issue_seconds + beat.beside.host, std::max(seconds, beat.beside.busy), ready});
-  // Equal transfers are counted in one entry.
+  // Equal transfers share one entry.
   const auto same = std::find_if(work.transfers.begin(), work.transfers.end(),
                                  [&](const auto& known) { return known.first == beat.exchange; });
   if (same != work.transfers.end()) {

@@ -1,5 +1,6 @@
-// Collects the gradient tensors of a step. A tied parameter (a head that shares the embedding's
-// weight) appears in several layers under one name and counts once, for its first layer.
+// Collects the gradient tensors of a step. A tied parameter (for example a head that shares the
+// embedding's weight) appears in several layers under one name, and counts once, for its first
+// layer.
 #include "strategies/common/gradients.hpp"
 
 #include <set>

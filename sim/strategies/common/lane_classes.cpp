@@ -1,5 +1,5 @@
-// Color refinement over the groups of every axis (the 1-dimensional Weisfeiler-Leman algorithm).
-// All ranks of a kind begin in one class. A class is divided as long as two of its ranks see
+// Colour refinement over the groups of every axis (the 1-dimensional Weisfeiler-Leman algorithm).
+// At first, all ranks of a kind are one class. A class is divided as long as two of its ranks see
 // different classes among the members of their groups.
 #include "strategies/common/lane_classes.hpp"
 
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Replaces each value by its rank among the different values: 0 for the smallest.
+// Replaces each value by its position among the distinct values: 0 for the smallest.
 template <class Value>
 std::vector<int> ranked(const std::vector<Value>& values) {
   std::map<Value, int> numbers;
@@ -23,7 +23,7 @@ std::vector<int> ranked(const std::vector<Value>& values) {
   return result;
 }
 
-// How many numbers there are, if they count from 0 without gaps.
+// How many numbers exist, if they are numbered from 0 without gaps.
 int count_of(const std::vector<int>& numbers) {
   return numbers.empty() ? 0 : 1 + *std::max_element(numbers.begin(), numbers.end());
 }
@@ -36,7 +36,8 @@ std::vector<int> lane_classes(const std::vector<int>& kind_of_rank,
   const std::size_t ranks = classes.size();
   for (int before = 0; before < count_of(classes);) {
     before = count_of(classes);
-    // By rank: its own class, and for each axis the number of its group's sorted list of classes.
+    // By rank: its own class, and for each axis the number of the sorted list of classes in its
+    // group.
     std::vector<std::vector<int>> seen(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank) seen[rank].push_back(classes[rank]);
     for (const RankGroups& groups : axes) {
@@ -55,8 +56,8 @@ std::vector<int> lane_classes(const std::vector<int>& kind_of_rank,
   return classes;
 }
 
-// Groups with the same lanes become one set of lanes. A lane belongs to the set in which it was
-// seen first; a group of which any lane is known joins that lane's set.
+// Groups with the same lanes become one set of lanes. A lane belongs to the set in which it first
+// appears. If a lane of a group already belongs to a set, the group joins that set.
 std::vector<std::vector<int>> lanes_of(const RankGroups& groups,
                                        const std::vector<int>& lane_of_rank) {
   std::vector<std::vector<int>> result;

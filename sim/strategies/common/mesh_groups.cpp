@@ -1,6 +1,6 @@
-// Computes the groups of a mesh from degrees and strides. Ranks of a stage are numbered with tensor
-// fastest, then context, then data (parallel/mesh.hpp), so each group is a number of ranks a stride
-// apart. GPUs of a stage fill nodes one after the other.
+// Computes the groups of a mesh from degrees and strides. The ranks of a stage are numbered with
+// the tensor axis fastest, then context, then data (parallel/mesh.hpp), so that the ranks of each
+// group are a constant stride apart. The GPUs of a stage fill nodes one after the other.
 #include "strategies/common/mesh_groups.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// on_node / stride fit on one node. The other ranks of the node belong to
+// A node has room for on_node / stride ranks of the group. The node's other ranks belong to
 // concurrent groups, which share its NICs.
 CommGroup strided_group(const Job& job, int ranks, int stride, int axis) {
   const int node = job.machine.gpus_per_node;
@@ -49,8 +49,8 @@ double exchange_seconds(const Job& job, const AxisExchange& exchange) {
       .seconds();
 }
 
-// Two neighboring stages fit on one node, or the message crosses nodes; all ranks of the stage on a
-// node send at the same time.
+// If two neighbouring stages fit on one node, the message remains inside; otherwise it crosses
+// nodes. All ranks of the stage that are on one node send at the same time.
 CommGroup neighbour_group(const Job& job) {
   const int node = job.machine.gpus_per_node, stage = job.mesh.stage_gpus();
   CommGroup group;
@@ -63,7 +63,7 @@ CommGroup neighbour_group(const Job& job) {
   return group;
 }
 
-// Example: ranks 2, stride 2, eight ranks -> 0 1 0 1 2 3 2 3.
+// Example: with ranks = 2, stride = 2 and eight ranks, the result is 0 1 0 1 2 3 2 3.
 RankGroups strided_ranks(const Mesh& mesh, int ranks, int stride) {
   RankGroups groups;
   for (int rank = 0; rank < mesh.stage_gpus(); ++rank) {

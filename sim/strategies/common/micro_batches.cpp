@@ -1,6 +1,7 @@
-// Compares the stretches between marks at the ends of micro-batches, and repeats a stretch that has
-// become steady (RankGroup::mark and repeat). tests/strategies/micro_batches_test.cpp compares the
-// result with the simulation of every micro-batch.
+// Compares the stretches between marks (RankGroup::mark()) at the ends of micro-batches, and
+// repeats a stretch that has become steady (RankGroup::repeat()).
+// tests/strategies/micro_batches_test.cpp compares the result with the simulation of every
+// micro-batch.
 #include "strategies/common/micro_batches.hpp"
 
 #include <cmath>
@@ -16,7 +17,7 @@ bool close(double a, double b, double scale) {
   return std::abs(a - b) <= agreement * scale;
 }
 
-// A micro-batch between two marks, as differences of the clocks and sums.
+// A micro-batch between two marks, as differences of their clocks and sums.
 struct Stretch {
   const Mark& from;
   const Mark& to;
@@ -31,7 +32,8 @@ struct Stretch {
   double interference() const { return to.sums.interference - from.sums.interference; }
 };
 
-// Whether the host of every lane advances equally in `a` and `b`. `device`: gives the scale.
+// Whether the host of every lane advances equally in `a` and `b`. `device` gives the scale of the
+// comparison.
 bool same_host(const Stretch& a, const Stretch& b, const Stretch& device) {
   for (std::size_t lane = 0; lane < device.lanes(); ++lane) {
     if (!close(a.host(lane), b.host(lane), device.device(lane))) return false;
@@ -56,8 +58,8 @@ bool alike(const Stretch& a, const Stretch& b) {
   return close(a.interference(), b.interference(), all) && same_host(a, b, b);
 }
 
-// Whether neither a host nor the loader is slower than the device. A slower one delays the device
-// only after its lead is used up, so equal micro-batches would not go on being equal.
+// Whether neither a host nor the loader is slower than the device. A slower host or loader that is
+// still ahead delays the device only later, so equal micro-batches would not remain equal.
 bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   for (std::size_t lane = 0; lane < stretch.lanes(); ++lane) {
     const double host = one_thread(job) ? stretch.device(lane) : stretch.host(lane);
@@ -67,8 +69,8 @@ bool device_sets_the_pace(const Stretch& stretch, const Job& job) {
   return true;
 }
 
-// Whether all lanes advance equally. They must if they share a collective or the loader: otherwise
-// the pattern never repeats.
+// Whether all lanes advance equally. If lanes share a collective or the loader and do not advance
+// equally, the pattern never repeats.
 bool lanes_keep_together(const Stretch& stretch, const Job& job) {
   if (stretch.from.collectives == stretch.to.collectives && job.data_loading_seconds <= 0) {
     return true;
@@ -87,8 +89,8 @@ MiddleMicroBatches::MiddleMicroBatches(const Job& job, RankGroup& ranks, InputPi
       ranks_(ranks),
       input_(input),
       provenance_(provenance),
-      // Enough micro-batches: the first, the agreeing ones, one that is issued ahead, at least one
-      // to count, and the last.
+      // Enough micro-batches are: the first, the ones that must agree, one that is issued ahead, at
+      // least one to count, and the last.
       possible_(job.accumulation > agreeing + 3 && job.simulation.observer == nullptr &&
                 alike_steps(job.stragglers)) {}
 
@@ -103,11 +105,11 @@ Program MiddleMicroBatches::ended(int micro) {
   tallies_.push_back(provenance_);
   if (micro == 0) co_return;
   // Waits until the compute stream has reached the previous mark, so that work is issued one
-  // micro-batch ahead of simulated time and never late (run_steps() does the same with steps).
+  // micro-batch ahead of simulated time and never late (run_steps() does so with steps).
   co_await ranks_.await_mark(marks_[static_cast<std::size_t>(micro) - 1]);
   const int rest = job_.accumulation - 2 - micro;
   if (rest <= 0 || !steady(micro)) co_return;
-  // Repeats the latest finished micro-batch, with its clocks, traffic and provenance.
+  // Repeats the latest finished micro-batch, with its clocks, its traffic and its provenance.
   counted_ = rest;
   const auto last = static_cast<std::size_t>(micro) - 1;
   input_.move(ranks_.repeat(marks_[last - 1], marks_[last], rest));
@@ -115,8 +117,7 @@ Program MiddleMicroBatches::ended(int micro) {
   provenance_.add(tallies_[last - 1], -rest);
 }
 
-// The host's side is known of all micro-batches up to `micro`, the device's side up to the one
-// before.
+// The host's clocks are known up to micro-batch `micro`, the device's clocks up to the one before.
 bool MiddleMicroBatches::steady(int micro) const {
   const int last = micro - 1;
   if (last < agreeing) return false;

@@ -1,6 +1,6 @@
-// Makes links by class, and turns prices of the cost room into transfers of the engine. One link
-// may stand for all links of its class, because a collective loads them all alike; each transfer
-// states its own total over all links.
+// Makes links by class, and turns costs (sim/costs) into transfers of the engine. One link may
+// represent all links of its class, because a collective loads all links of the class equally; each
+// transfer states its total over all links itself.
 #include "strategies/common/network.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace lockstep {
 
 namespace {
 
-// The program that applies a change of a link at the time at which it is spawned.
+// A program that applies a change to a link. It is spawned at the time of the change.
 Program slow_down(std::function<void()> change) {
   change();
   co_return;
@@ -40,24 +40,25 @@ Collective collective_of(ExchangeKind kind) {
 
 double communicator_bytes(const Machine& machine, const CommGroup& group) {
   if (group.ranks() == 1 || machine.device.architecture == Architecture::cpu) return 0;
-  // Per connected channel of a ring: 10 MiB on the receiving side, 2 MiB on the sending one.
+  // For each connected channel of a ring: 10 MiB on the receiving side and 2 MiB on the sending
+  // side.
   constexpr double per_channel = 12.0 * 1024 * 1024;
   return communicator_channels(nccl_system(machine, group)) * per_channel;
 }
 
 PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, double bytes) {
   CollectiveCost cost = collective_cost(job_.machine, group, kind, bytes);
-  // All groups of the job communicate at the same time, and total_bytes is to count all of their
-  // traffic. The cost counts one group on links of single GPUs, and all concurrent groups of a node
-  // on links that the GPUs of a node share.
+  // All groups of the job communicate at the same time, and total_bytes must count the traffic of
+  // all groups. On links of single GPUs, the cost counts one group. On links that the GPUs of a
+  // node share, it counts all concurrent groups of the node.
   const int ranks = kind == Collective::send_recv ? 1 : std::max(1, group.ranks());
   const int groups = std::max(1, job_.mesh.stage_gpus() / ranks);
   for (LinkLoad& load : cost.links) {
     const bool shared = load.link != LinkClass::nvlink && load.link != LinkClass::pcie;
     load.total_bytes *= static_cast<double>(groups) / (shared ? group.concurrent : 1);
   }
-  // If the measured time is shorter than the platform's link rates allow, the measurement is right:
-  // the link's load is cut to the bytes that the link can carry in this time.
+  // If the measured time is shorter than the platform's link rates allow, the measurement wins: the
+  // link's load is reduced to the bytes that the link can carry in this time.
   if (cost.provenance != Provenance::modelled) {
     for (LinkLoad& load : cost.links) {
       load.bytes =
@@ -74,8 +75,8 @@ PricedTransfer JobNetwork::collective(const CommGroup& group, Collective kind, d
         cost.device_memory_bytes / (cost.transfer_seconds * job_.communication_scale);
   }
   if (cost.compute_speed > 0 && cost.speed_beside_compute > 0) {
-    // Measured speeds. An anchor's scale makes the collective longer for the same bytes, so it
-    // takes less from compute at each moment.
+    // These speeds were measured. An anchor's scale lengthens the collective without adding bytes,
+    // so at each moment it takes less from compute.
     constexpr double least = 0.05;
     result.spec.compute_speed =
         std::clamp(1 - (1 - cost.compute_speed) / job_.communication_scale, least, 1.0);
@@ -94,15 +95,15 @@ PricedTransfer JobNetwork::host_device_copy(double bytes) {
   const double seconds = bytes > 0 ? bytes / cost.bytes_per_second : 0;
   PricedTransfer result = priced(cost.latency_seconds, seconds, bytes, cost.links, nullptr);
   result.provenance = cost.provenance;
-  // The loads of one GPU's copy; every GPU of the job makes one.
+  // The costs describe one GPU's copy; every GPU of the job makes one.
   for (std::size_t i = 0; i < result.spec.uses.size(); ++i) {
     result.spec.uses[i].total_bytes = cost.links[i].total_bytes * job_.mesh.stage_gpus();
   }
   return result;
 }
 
-// Adds the loads as uses of links, and tells the world on which links transfers of different groups
-// may meet. `group`: null for copies.
+// Adds the loads as uses of links, and declares on which links transfers of different groups may
+// meet. `group` is null for copies.
 PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
                                   const std::vector<LinkLoad>& loads, const CommGroup* group) {
   PricedTransfer result;
@@ -116,7 +117,7 @@ PricedTransfer JobNetwork::priced(double latency, double seconds, double bytes,
     if (load.bytes <= 0 || load.capacity <= 0) continue;
     const LinkId id = link(load.link, everywhere, load.capacity);
     result.spec.uses.push_back({id, load.bytes, load.total_bytes});
-    if (!group) continue;  // copies are counted and never carried
+    if (!group) continue;  // copies are only counted, so they cannot meet other transfers
     const auto [known, first] = group_.try_emplace(id, *group);
     if (first || known->second != *group) world_.meet(id, !first);
   }
@@ -128,8 +129,8 @@ LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
   const auto known = links_.find({kind, place});
   if (known != links_.end()) return known->second;
   const std::string name = EnumNames<LinkClass>::names[static_cast<std::size_t>(kind)];
-  // The rate at a time. A link that stands for all links of its class has the rate of the slowest
-  // one, because one slow link slows down a whole collective.
+  // The rate at a given time. If a link represents all links of its class, it has the rate of the
+  // slowest one, because one slow link slows down a whole collective.
   const auto now = [this, kind, place, full](double time) {
     const LinkMoment moment{time, sending_};
     if (place == everywhere) return full * least_speed_left(job_, kind, moment);
@@ -137,7 +138,7 @@ LinkId JobNetwork::link(LinkClass kind, int place, double full, int count) {
   };
   const LinkId id = world_.add_link(name, name, now(0), count);
   links_.emplace(std::pair(kind, place), id);
-  // Slow links and neighbors change the rate while the world runs.
+  // Slow links and neighbours change the rate while the world runs.
   const auto change = [this, id, now] { world_.set_capacity(id, now(world_.now())); };
   const Stragglers& stragglers = job_.stragglers;
   for (const SlowLink& slow : stragglers.slow_links) {

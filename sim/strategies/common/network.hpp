@@ -1,6 +1,6 @@
-// The machine's links in the simulated world, and the demands of collectives and copies on them. A
-// strategy prices every transfer by a JobNetwork before the world runs. JobNetwork turns the prices
-// of the cost room (costs/collective.hpp) into transfers of the engine (engine/transfer.hpp).
+// The machine's links in the simulated world, and the load of collectives and copies on them.
+// JobNetwork turns costs (costs/collective.hpp) into transfers of the engine (engine/transfer.hpp).
+// A strategy computes the cost of each of its transfers through a JobNetwork before the world runs.
 #pragma once
 
 #include <map>
@@ -13,38 +13,40 @@
 
 namespace lockstep {
 
-// One priced collective or copy: the transfer for the engine, and the provenance of its price.
+// The cost of a collective or copy: the transfer for the engine, and the provenance of the cost.
 struct PricedTransfer {
   TransferSpec spec;
-  double seconds = 0;  // of the transfer alone, latency included
+  double seconds = 0;  // of the transfer without other traffic, including latency
   Provenance provenance = Provenance::modelled;
 };
 
-// The collective that performs an exchange; a shift is a message from each rank to the next.
+// The collective that performs an exchange. A shift is a message from each rank to the next.
 Collective collective_of(ExchangeKind kind);
 
-// Device memory that a communicator's buffers take, outside the caching allocator (fact 110). 0 on
-// CPUs and for one rank.
+// Device memory that the buffers of a communicator take, outside the caching allocator (fact 110).
+// 0 on CPUs and for a single rank.
 double communicator_bytes(const Machine& machine, const CommGroup& group);
 
-// Keeps references to the world and the job, which must outlive it.
+// Keeps references to the world and to the job, which must outlive the JobNetwork.
 class JobNetwork {
  public:
   JobNetwork(World& world, const Job& job)
       : world_(world), job_(job), sending_(job.stragglers.neighbours.size(), false) {}
 
-  // Prices a collective of a group, while all such groups of the job communicate. `bytes` as in
-  // collective_cost().
-  // REQUIRES: World::run() has not begun, because links are made at their first use. Collectives of
-  // one CommGroup must go to one communicator: they never meet each other.
+  // Computes the cost of a collective of one group. Assumes that all groups of this kind in the job
+  // communicate at the same time. `bytes` is that of collective_cost().
+  // REQUIRES: World::run() has not begun, because the first collective over a link makes the link.
+  // One communicator must run all collectives of a CommGroup, because JobNetwork assumes that they
+  // never overlap.
   PricedTransfer collective(const CommGroup& group, Collective kind, double bytes);
-  // Prices a copy of `bytes` between each GPU and pinned memory of its host; all GPUs of the job
-  // copy at once on links of their own.
-  // REQUIRES: as above.
+  // Computes the cost of a copy of `bytes` between each GPU and its host's pinned memory. All GPUs
+  // of the job copy at the same time, each over links of its own.
+  // REQUIRES: World::run() has not begun.
   PricedTransfer host_device_copy(double bytes);
-  // `count` equal links of a place (the number of a node; for uplinks of a leaf switch), each with
-  // `bytes_per_second`. Slow links and neighbors reduce the rate by their share at this place.
-  // Returns the same link for the same class and place.
+  // Makes `count` equal links of one class at a place, each with `bytes_per_second`. The place is a
+  // node's number, or for uplinks a leaf switch's number. Slow links and neighbours (other jobs;
+  // straggler_options.hpp) reduce the rate at this place. Returns the same link for the same class
+  // and place.
   LinkId link(LinkClass kind, int place, double bytes_per_second, int count = 1);
 
  private:
@@ -53,10 +55,11 @@ class JobNetwork {
 
   World& world_;
   const Job& job_;
-  static constexpr int everywhere = -1;  // the place of a link that stands for all of its class
+  // The place of a link that represents all links of its class.
+  static constexpr int everywhere = -1;
   std::map<std::pair<LinkClass, int>, LinkId> links_;
-  std::map<LinkId, CommGroup> group_;  // by link, the first group that has collectives on it
-  std::vector<bool> sending_;          // by neighbor: it sends a burst at present
+  std::map<LinkId, CommGroup> group_;  // by link: the group whose collective used the link first
+  std::vector<bool> sending_;          // by neighbour: whether it sends a burst at present
 };
 
 }  // namespace lockstep

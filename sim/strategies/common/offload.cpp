@@ -1,5 +1,5 @@
-// Prices of the host's update as bytes over bandwidth: passes over host memory, NVMe reads and
-// writes, copies to the device. Numbers in brackets are facts of docs/facts-meshes.md.
+// Computes the costs of the host's update as bytes / bandwidth: passes over host memory, NVMe reads
+// and writes, copies to the device. Numbers in brackets are facts of docs/facts-meshes.md.
 #include "strategies/common/offload.hpp"
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace lockstep {
 
 namespace {
 
-// Bytes of the fp32 master copy of a parameter; 0 if the precision has none. Plain SGD has no other
-// state, so its state is the master copy.
+// Bytes of the fp32 master copy of a parameter; 0 if the precision has none. Computed as the state
+// of plain SGD, which has no other state than the master copy.
 double master_bytes(Precision precision) {
   return optimizer_state_bytes(OptimizerSpec{}, precision);
 }
 
-// The optimizer as the host's code carries it out: one pass, or one pass per operation.
+// The optimizer as the host's code executes it: in one pass, or in one pass for each operation.
 OptimizerSpec on_host(OptimizerSpec optimizer, HostUpdateCode code) {
   optimizer.implementation = code == HostUpdateCode::fused ? OptimizerImplementation::fused
                                                            : OptimizerImplementation::for_loop;
@@ -34,7 +34,7 @@ const NvmeSpec& nvme_of(const Machine& machine) {
 
 }  // namespace
 
-// All ranks of the host share the drives, so the rate is divided by their number.
+// All ranks of the host share the drives, so the rate is divided by the number of ranks.
 double nvme_seconds(const Job& job, double bytes, NvmeAccess access) {
   const NvmeSpec& nvme = nvme_of(job.machine);
   const double rate =
@@ -53,7 +53,7 @@ HostSpec reached_host(const Job& job) {
 }
 
 double host_stream_seconds(double bytes, const HostSpec& host) {
-  // The share of the bandwidth that a stream reaches, as in host_optimizer_seconds().
+  // The share of the bandwidth that a stream reaches is that of host_optimizer_seconds().
   return host.memory_bandwidth > 0 ? bytes / (0.8 * host.memory_bandwidth) : 0;
 }
 
@@ -61,7 +61,7 @@ double pinned_bytes(double bytes) {
   return bytes > 0 ? std::exp2(std::ceil(std::log2(bytes))) : 0;
 }
 
-// The last chunk is allocated whole.
+// The last chunk is allocated as a whole.
 double chunk_bytes(double elements, double element_bytes) {
   return std::ceil(elements / chunk_elements) * chunk_elements * element_bytes;
 }
@@ -73,9 +73,10 @@ double gradient_bytes_on_host(const OffloadOptions& offload, Precision precision
 namespace {
 
 // Number of sub-groups that pass through read, update, write and copy one after the other (fact
-// H115). Without overlap all is one piece.
+// H115). Without `overlap`, everything is one piece.
 int chunks_of(const OffloadOptions& offload, const TensorShare& share) {
-  constexpr double most = 256;  // bounds the simulated events; more change a step by less than 1 %
+  // Limits the simulated events; more chunks change a step by less than 1 %.
+  constexpr double most = 256;
   if (!offload.overlap) return 1;
   const double chunks = std::ceil(share.elements / offload.sub_group);
   return static_cast<int>(
@@ -88,14 +89,14 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
   const Precision precision = job.step->precision;
   const HostSpec host = reached_host(job);
   const double of_node = share.elements * ranks_per_host(job);
-  // `of_node` are the elements of all ranks of a node, whose bandwidth they share; `of_chunk` the
-  // elements of one rank's chunk.
+  // `of_node` is the number of elements of all ranks of a node, which share the bandwidth.
+  // `of_chunk` is the number of elements of one rank's chunk.
   HostUpdate update;
   update.chunks = chunks_of(offload, share);
   update.delayed = offload.delayed_update;
   update.seconds =
       host_optimizer_seconds(on_host(job.optimizer, offload.update), precision, of_node, host);
-  // The host also writes the updated parameters in the precision of the device [H110].
+  // The host also writes the updated parameters in the device's precision [H110].
   update.seconds += host_stream_seconds(of_node * parameter_bytes(precision), host);
   if (job.gradient_clipping > 0) {
     update.seconds += host_stream_seconds(clipping_bytes(precision, of_node), host);
@@ -105,7 +106,7 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
     update.to_device = network.host_device_copy(of_chunk * parameter_bytes(precision));
     update.to_device.spec.name = "Memcpy HtoD (parameters)";
   }
-  // With NVMe, state and gradients of a chunk are read, and state is written back.
+  // With NVMe, a chunk's state and gradients are read, and its state is written back.
   if (offload.optimizer == OffloadTier::nvme) {
     const double state = of_chunk * optimizer_state_bytes(job.optimizer, precision);
     update.read = nvme_seconds(job, state + of_chunk * gradient_bytes_on_host(offload, precision),
@@ -122,7 +123,7 @@ HostUpdate offloaded_update(const Job& job, const OffloadOptions& offload, const
 
 UpdateWork update_with_host(const Job& job, const OffloadOptions& offload, const TensorShare& share,
                             JobNetwork& network) {
-  // `of`: a share of the rank's parameters; tensors are not cut, so their number is rounded up.
+  // A fraction of the rank's parameters. Tensors are not cut, so their number is rounded up.
   const auto part = [&](double of) {
     return TensorShare{of * share.elements, static_cast<int>(std::ceil(of * share.tensors))};
   };
@@ -143,7 +144,7 @@ bool delays_update(const OffloadOptions& offload, const Job& job) {
   return offload.delayed_update && offload.is_used() && !is_host(job.machine.device);
 }
 
-// `off`: nothing is offloaded, so every other option is idle.
+// `off` means that nothing is offloaded, so that every other option is idle.
 void add_idle_options(IdleOptions& idle, const OffloadOptions& o, const TensorShare& updated,
                       const Job& job) {
   const OffloadOptions usual;
@@ -176,12 +177,13 @@ double kept_master_bytes(const Job& job, const OffloadOptions& offload, double e
   return offload.keep_master ? elements * master_bytes(job.step->precision) : 0;
 }
 
-// Parameters and gradients lie in pinned memory, which is rounded up; the optimizer's state does
-// not. With NVMe the host holds buffers only.
+// Parameters and gradients lie in pinned memory, whose size is rounded up; the optimizer's state
+// does not. With NVMe, the host holds only buffers.
 OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, double elements) {
   const Precision precision = job.step->precision;
   const double ranks = ranks_per_host(job);
-  // Parameters on NVMe have five read buffers of 100 million elements in host memory [H115].
+  // If parameters are on NVMe, host memory has five read buffers of 100 million elements each
+  // [H115].
   OffloadedMemory memory;
   if (offload.parameters == OffloadTier::nvme) {
     constexpr double read_buffers = 5, of_elements = 1e8;
@@ -194,7 +196,7 @@ OffloadedMemory offloaded_memory(const Job& job, const OffloadOptions& offload, 
     memory.host_rounding += pinned_bytes(bytes) - bytes;
   };
   const double state = optimizer_state_bytes(job.optimizer, precision);
-  // PatrickStar keeps parameters and state in chunks; a gradient takes its parameter's place
+  // PatrickStar stores parameters and state in chunks. A gradient takes its parameter's place
   // [H120].
   if (offload.chunks) {
     const double in_chunks = chunk_bytes(elements, parameter_bytes(precision) + state);

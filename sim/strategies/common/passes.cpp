@@ -1,6 +1,6 @@
-// Lays out passes: the layers in order, cut at hooks and at exchanges. Each exchange begins before
-// and ends after the work that may run beside it (Beside, workload/step.hpp). A pass is made once;
-// the training loop plays it in every micro-batch.
+// Lays out passes: the layers in order, cut at hooks and at exchanges. Each exchange starts before
+// the work that may run beside it and is awaited after it (Beside, workload/step.hpp). A pass is
+// made once; the training loop plays it in every micro-batch.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -11,7 +11,7 @@ namespace lockstep {
 
 namespace {
 
-// Appends items to a pass. Layers between two hooks are one piece of work.
+// Appends items to a pass. All layers between two hooks become one piece of work.
 class PassBuilder {
  public:
   void layer(std::string_view name, const QueuedWork& work) {
@@ -19,9 +19,9 @@ class PassBuilder {
     items_.back().work.append(name, work);
   }
   void hook(Hook hook, int unit) { items_.push_back({hook, unit}); }
-  // The exchange begins. It ends at the next finish_exchanges() with the same `until`: the index of
-  // a layer, or -1 for the layer in hand. Exchanges under way have slots, and a free slot is
-  // reused.
+  // Starts the exchange. The next finish_exchanges() with the same `until` ends it. `until` is the
+  // index of a layer, or -1 for the layer that is being laid out. Exchanges under way have slots,
+  // which are reused.
   void start(const AxisExchange& exchange, int until = -1) {
     const auto place = std::find_if(under_way_.begin(), under_way_.end(),
                                     [](const UnderWay& slot) { return !slot.exchange; });
@@ -31,7 +31,7 @@ class PassBuilder {
     under_way_[static_cast<std::size_t>(slot)] = {&exchange, until};
     most_ = std::max(most_, static_cast<int>(under_way_.size()));
   }
-  // Waits for all exchanges under way with this `until`.
+  // Waits for all exchanges under way that have this `until`.
   void finish_exchanges(int until = -1) {
     for (std::size_t i = 0; i < under_way_.size(); ++i) {
       if (!under_way_[i].exchange || under_way_[i].until != until) continue;
@@ -67,8 +67,8 @@ bool has(std::span<const AxisExchange> exchanges, Beside beside) {
                      [beside](const AxisExchange& e) { return e.beside == beside; });
 }
 
-// Starts the exchanges that run beside `beside`. An exchange beside no compute ends before the next
-// one starts.
+// Starts the exchanges that run beside `beside`. If an exchange runs beside nothing, it ends before
+// the next one starts.
 void start(PassBuilder& pass, std::span<const AxisExchange> exchanges, Beside beside,
            int until = -1) {
   for (const AxisExchange& exchange : exchanges) {
@@ -78,8 +78,8 @@ void start(PassBuilder& pass, std::span<const AxisExchange> exchanges, Beside be
   }
 }
 
-// By layer, the layers whose output it is the first to read, if their exchanges run until then
-// (Beside::reader).
+// For each layer: the layers whose output it is the first to read, if their exchanges run until
+// then (Beside::reader).
 std::vector<std::vector<int>> read_first_by(const std::vector<LayerCost>& layers) {
   std::vector<std::vector<int>> result(layers.size());
   std::vector<bool> read(layers.size(), false);
@@ -95,8 +95,8 @@ std::vector<std::vector<int>> read_first_by(const std::vector<LayerCost>& layers
   return result;
 }
 
-// Forward of a layer: waits for exchanges whose result the layer reads, starts the layer's
-// exchanges, and computes. `read`: the layers whose exchanges end here.
+// The forward of a layer: waits for the exchanges whose result the layer reads, starts the layer's
+// own exchanges, and computes. `read` are the layers whose exchanges end here.
 void forward_layer(PassBuilder& pass, const std::vector<LayerCost>& layers, std::size_t index,
                    const std::vector<int>& read) {
   const LayerCost& layer = layers[index];
@@ -109,13 +109,14 @@ void forward_layer(PassBuilder& pass, const std::vector<LayerCost>& layers, std:
   if (has(exchanges, Beside::own_layer)) pass.finish_exchanges();
 }
 
-// A tensor-parallel exchange that runs in pieces beside its layer's product.
+// Whether it is a tensor-parallel exchange that runs in pieces beside its layer's matrix product.
 bool runs_in_pieces(const AxisExchange& exchange) {
   return exchange.axis == Axis::tensor && exchange.beside == Beside::own_layer;
 }
 
-// A checkpointed layer runs forward a second time in backward, with its exchanges. Returns whether
-// any exchange runs beside the work that follows; the caller then has to finish the exchanges.
+// A checkpointed layer runs its forward a second time in backward, with its exchanges. Returns
+// whether any exchange runs beside the work that follows; then the caller must finish the
+// exchanges.
 bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
   if (!layer.layer || !layer.layer->checkpointed || layer.layer->keeps_output) return false;
   bool runs = false;
@@ -127,8 +128,8 @@ bool repeated_exchanges(PassBuilder& pass, const LayerCost& layer) {
   return runs;
 }
 
-// Backward of all layers. The gradients of a product's weights may be computed late: after the
-// exchange of the gradient of the product's input has started, and beside it (Megatron-LM).
+// The backward of all layers. The gradient of a matrix product's weights may be computed late:
+// beside the exchange of the gradient of the product's input (Megatron-LM).
 //   product in backward   | input gradient | start exchange | weight gradient | wait for exchange |
 class BackwardPass {
  public:
@@ -144,7 +145,8 @@ class BackwardPass {
     }
   }
 
-  // Appends the backward of layer `index`. Call it from the last layer to the first.
+  // Appends the backward of layer `index`.
+  // REQUIRES: it is called from the last layer to the first.
   void layer(PassBuilder& pass, std::size_t index) {
     const LayerCost& layer = layers_[index];
     const auto exchanges = backward_exchanges(layer);
@@ -153,7 +155,7 @@ class BackwardPass {
     start(pass, exchanges, Beside::nothing);
     start(pass, exchanges, Beside::own_layer);
     start(pass, exchanges, Beside::input_gradient);
-    // This layer's exchange hides behind the weight gradients of the products that read its output.
+    // This layer's exchange runs beside the weight gradients of the products that read its output.
     if (has(exchanges, Beside::weight_gradient)) {
       start(pass, exchanges, Beside::weight_gradient);
       for (const std::size_t product : late_) {
@@ -162,7 +164,8 @@ class BackwardPass {
       late_.clear();
       pass.finish_exchanges();
     }
-    // A product whose two gradients are computed apart; its weights' gradient may have to wait.
+    // The two gradients of this product are computed separately; that of its weights may have to
+    // wait.
     if (waits_[index] || has(exchanges, Beside::input_gradient)) {
       pass.layer(layer.name, layer.input_gradient);
       pass.finish_exchanges();
@@ -175,7 +178,8 @@ class BackwardPass {
     }
     pass.layer(layer.name, layer.backward);
     if (repeats || has(exchanges, Beside::own_layer)) pass.finish_exchanges();
-    // The gradients of this layer's inputs are there: exchanges of their layers may begin.
+    // The gradients of this layer's inputs are complete, so exchanges of the layers that produced
+    // the inputs may begin.
     for (const int source : read_[index]) {
       const auto of_source = backward_exchanges(layers_[static_cast<std::size_t>(source)]);
       start(pass, of_source, Beside::reader, source);
@@ -185,11 +189,11 @@ class BackwardPass {
  private:
   const std::vector<LayerCost>& layers_;
   const std::vector<std::vector<int>> read_;
-  std::vector<bool> waits_;        // by layer: the gradient of its weights waits for an exchange
+  std::vector<bool> waits_;  // by layer: whether the gradient of its weights waits for an exchange
   std::vector<std::size_t> late_;  // products whose weights' gradients have not been computed yet
 };
 
-// By layer, the units whose member `place` is this layer, in the order of units.
+// By layer: the units whose member `place` is this layer, in the order of units.
 std::vector<std::vector<int>> units_at(const std::vector<HookedUnit>& units, int HookedUnit::*place,
                                        std::size_t layers) {
   std::vector<std::vector<int>> result(layers);
@@ -200,8 +204,8 @@ std::vector<std::vector<int>> units_at(const std::vector<HookedUnit>& units, int
   return result;
 }
 
-// Backward as two passes: the gradients of inputs with all exchanges, and the gradients of weights.
-// Every exchange is waited for at once.
+// Backward as two passes: the gradients of inputs with all exchanges, then the gradients of
+// weights. Every exchange is awaited at once.
 void split_backward(const std::vector<LayerCost>& layers, const HookPlaces& hooks, Passes& passes) {
   PassBuilder input, weight;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
@@ -225,7 +229,7 @@ void split_backward(const std::vector<LayerCost>& layers, const HookPlaces& hook
 HookPlaces hook_places(const std::vector<HookedUnit>& units, std::size_t layers) {
   HookPlaces places;
   places.before_forward = units_at(units, &HookedUnit::first, layers);
-  // Units are listed from the outermost in; modules end from the innermost out.
+  // Units are listed from the outermost to the innermost; modules end in the opposite order.
   places.after_forward = units_at(units, &HookedUnit::last, layers);
   for (auto& inner_first : places.after_forward) {
     std::reverse(inner_first.begin(), inner_first.end());

@@ -1,5 +1,5 @@
 // Lays out the passes of a whole model in two forms. The first micro-batch of a step allocates
-// gradients; a later one also adds to them, which reads two tensors and writes one.
+// gradients. A later one also adds to existing gradients, which reads two tensors and writes one.
 #include "strategies/common/replica.hpp"
 
 #include <utility>
@@ -13,7 +13,7 @@ Replica::Replica(TrainingContext& context, std::vector<GradientTensor> gradients
   const Job& job = context.job;
   for (const GradientTensor& tensor : tensors) {
     elements += tensor.elements;
-    // Main gradients are added to in every micro-batch, so the layers' costs include it already.
+    // Every micro-batch adds to main gradients, so the layers' costs already include the addition.
     if (has_main_gradients(job.step->precision)) continue;
     const QueuedWork sum = job.costs->stream(3 * tensor.elements * tensor.element_bytes, 1);
     QueuedWork& backward = adding[static_cast<std::size_t>(tensor.layer)].backward;

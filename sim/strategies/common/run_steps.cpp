@@ -1,6 +1,6 @@
-// Drives the steps of all stages until they are steady, and sums their parts. Steps are steady when
-// three periods agree to 1e-9; the first step never counts, because DDP and FSDP do different work
-// in it. Means are taken over the steady state if there is one, else over all steps after the
+// Runs the steps of all stages until they are steady, and sums their parts. Steps are steady if
+// three periods agree to 1e-9. The first step never counts, because DDP and FSDP do different work
+// in it. Means are taken over the steady state if it is reached, otherwise over all steps after the
 // first.
 #include "strategies/common/run_steps.hpp"
 
@@ -30,14 +30,14 @@ bool agree(const StepRecord& a, const StepRecord& b) {
   return std::abs(a.seconds - b.seconds) <= tolerance;
 }
 
-// Whether the data loader needs longer for a step than the device takes. After a long first step
-// such a loader has a lead, so the device makes equal steps for a while and waits for input only
-// later.
+// Whether the data loader needs more time for a step than the device. Such a loader is ahead after
+// a long first step, so the device first makes equal steps and waits for input only later.
 bool loader_falls_behind(const Job& job, double step) {
   return job.data_loading_seconds * job.accumulation > step * (1 + agreement);
 }
 
-// Whether the last three periods agree step by step. Steps after the first must be whole periods.
+// Whether the last three periods agree step by step. False unless the steps after the first are
+// whole periods.
 bool steady(const std::vector<StepRecord>& steps, std::size_t period) {
   if (steps.size() < 1 + agreeing_steps * period || (steps.size() - 1) % period != 0) return false;
   for (std::size_t i = steps.size() - (agreeing_steps - 1) * period; i < steps.size(); ++i) {
@@ -53,9 +53,10 @@ double mean_of(const std::vector<StepRecord>& steps, std::size_t first, std::siz
   return sum / static_cast<double>(period);
 }
 
-// Whether every stage and every host takes as long for the latest period as the mean of all stages.
-// After a long first step a host may have a lead on its device, or a stage on its neighbors. A host
-// that is slower than its device loses its lead (`lost`, in seconds), and equal steps would end.
+// Whether the latest period took every stage and every host as long as the mean of all stages.
+// After a long first step, a host may be ahead of its device, or a stage ahead of its neighbours.
+// If such a host is slower than its device, it loses time against the device (`lost`, in seconds),
+// and steps will not stay equal.
 bool all_keep_pace(const TrainingWorld& training, double step, std::size_t period) {
   for (const StageRanks& stage : training.stages) {
     const std::vector<StepRecord>& steps = stage.ranks.steps();
@@ -72,8 +73,8 @@ bool all_keep_pace(const TrainingWorld& training, double step, std::size_t perio
   return true;
 }
 
-// Traffic of the mean step between two readings of the links, which are `steps` steps and `seconds`
-// apart.
+// The traffic of the mean step, from the links' counts at two times that are `steps` steps and
+// `seconds` seconds apart.
 std::vector<LinkTraffic> per_step(const std::vector<LinkTotals>& before,
                                   const std::vector<LinkTotals>& after, double steps,
                                   double seconds) {
@@ -113,8 +114,8 @@ std::vector<RankTimes> times_of_ranks(TrainingWorld& world, std::size_t from) {
   return all;
 }
 
-// The steps of a job: each is the mean of the stages' steps of this number. All stages have equally
-// many ranks, so this is the mean of the ranks, too.
+// The steps of a job. Step n is the mean of step n of all stages. All stages have equally many
+// ranks, so it is also the mean over ranks.
 class JobSteps {
  public:
   explicit JobSteps(TrainingWorld& world) : world_(world) {}
@@ -148,8 +149,8 @@ class StageDriver {
  public:
   StageDriver(TrainingWorld& world, std::size_t stage) : ranks_(world.stages[stage].ranks) {}
 
-  // Issues a step and returns when the engine has worked out this step (`to_its_end`) or only the
-  // step before it. `loads`: the job has a data loader that may be the bound.
+  // Issues a step. Returns when the engine has computed this step (`to_its_end`), or only the step
+  // before it. `loads`: the job has a data loader that may limit the speed.
 
   Program step(int step, Program one_step, bool to_its_end, bool loads) {
     co_await one_step;
@@ -157,7 +158,7 @@ class StageDriver {
     ranks_.end_step();
     co_await ranks_.await_step(to_its_end ? step : step - 1);
     // The host runs at most about one step ahead, because the launch queue holds about a thousand
-    // kernels; so it also requests input at most one step ahead.
+    // kernels. Therefore it requests input at most one step ahead.
     if (step > 0 && loads) co_await ranks_.host_wait(before_);
     before_ = end;
   }
@@ -167,7 +168,7 @@ class StageDriver {
   Event before_;  // end of the step before this one, on each lane's device
 };
 
-// By stage, the mean parts of its steps [from, to).
+// By stage: the mean split of its steps from `from` to `to` (excluded).
 std::vector<StageRecord> records_of(TrainingWorld& training, std::size_t from, std::size_t to) {
   std::vector<StageRecord> records;
   for (StageRanks& stage : training.stages) {
@@ -181,11 +182,12 @@ std::vector<StageRecord> records_of(TrainingWorld& training, std::size_t from, s
 }
 
 struct TakenSteps {
-  std::size_t from = 1;  // first step that counts: of the steady state, else the second step
-  double later = 0;      // seconds of all steps after the first
+  // First step that counts: the first of the steady state, otherwise the second step.
+  std::size_t from = 1;
+  double later = 0;  // seconds of all steps after the first together
 };
 
-// Fills the times of the result: of the job, of stages and of ranks. `steps`: of the job.
+// Fills the result's times of the job, of its stages and of its ranks. `steps` are the job's.
 TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& steps,
                       bool extrapolated, std::size_t period, StrategyResult& result) {
   TakenSteps taken;
@@ -193,7 +195,7 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
   result.simulated_steps = static_cast<int>(steps.size());
   result.first_step_seconds = steps.front().seconds;
   for (std::size_t i = 1; i < steps.size(); ++i) taken.later += steps[i].seconds;
-  // Steps before the steady state are left out.
+  // Steps before the steady state do not count.
   if (extrapolated) taken.from = steps.size() - agreeing_steps * period;
   const double count = static_cast<double>(steps.size() - taken.from);
   for (std::size_t i = taken.from; i < steps.size(); ++i) {
@@ -207,7 +209,7 @@ TakenSteps take_steps(TrainingWorld& training, const std::vector<StepRecord>& st
 }
 
 // run_steps() for schedules that never drain (PipeDream): each stage issues its steps by itself.
-// When steps repeat, every stage still goes on to the last step that any stage has begun, because
+// When steps repeat, every stage still continues to the last step that any stage has begun, because
 // stages wait for each other's messages.
 void run_endless(TrainingWorld& training,
                  const std::function<Program(std::size_t stage, int step)>& one_step,
@@ -220,7 +222,7 @@ void run_endless(TrainingWorld& training,
   std::vector<std::vector<LinkTotals>> after;  // traffic after each step of the first stage
   bool extrapolated = false;
   int until = job.simulation.steps, begun = 0;
-  // The program of a stage. `until`: the last step to issue; it is lowered when steps repeat.
+  // The program of a stage. `until` is the last step to issue; it is lowered when steps repeat.
   const auto on_its_own = [&](std::size_t number) -> Program {
     StageRanks& stage = training.stages[number];
     StageDriver driver(training, number);
@@ -254,7 +256,8 @@ void run_endless(TrainingWorld& training,
 
 }  // namespace
 
-// The first rank of a lane gives the lane's number and place; further ranks are counted.
+// The first rank of a lane determines the lane's `rank` and position; further ranks are only
+// counted.
 std::vector<RankTimes> ascending(std::vector<RankTimes> lanes,
                                  const std::vector<int>& lane_of_rank) {
   std::vector<RankTimes> result;
@@ -310,7 +313,7 @@ MemoryUse memory_use(const StepMemory& memory, const Device& device) {
           memory.retries,   memory.at_peak,  device.memory_bytes};
 }
 
-// Names and layers are set for observers and for the layout of exchanges.
+// Name and layer are set for observers and for the layout of exchanges.
 StepCosts step_costs(const Job& job) {
   StepCosts result;
   double busy = 0;
@@ -341,7 +344,7 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
   return [device = job.machine.device, arithmetic = costs.arithmetic, streaming = costs.streaming](
              Phase phase, const Occupancy& taken) {
     const bool layers = phase == Phase::forward || phase == Phase::backward;
-    // Updates and copies are limited by memory bandwidth alone.
+    // Memory bandwidth is the only limit of updates and copies.
     return slowdown(device, layers ? arithmetic : 0, layers ? streaming : 1,
                     static_cast<int>(taken.channels), taken.hbm_bytes_per_second);
   };
@@ -349,8 +352,8 @@ std::function<double(Phase, const Occupancy&)> interference_of(const Job& job,
 
 Engine choose_engine(const Job& job, bool transfers_meet, double transfers_per_step, bool steady) {
   if (job.simulation.engine != Engine::automatic) return job.simulation.engine;
-  // SimGrid needs some 20 us of real time for each transfer, so a run of this number takes about
-  // 20 ms; with many concurrent transfers each takes longer.
+  // SimGrid needs about 20 us of real time for each transfer, so a run with `few` transfers takes
+  // about 20 ms. If many transfers run at the same time, each takes longer.
   constexpr double few = 1000;
   const double steps =
       1 + (steady ? std::min(job.simulation.steps, agreeing_steps) : job.simulation.steps);
@@ -378,9 +381,10 @@ void run_steps(TrainingWorld& training, int period,
   JobSteps job_steps(training);
   std::deque<StageDriver> drivers;
   for (std::size_t stage = 0; stage < stages; ++stage) drivers.emplace_back(training, stage);
-  // With several stages, each step is one program for each stage, and the driver waits for all.
+  // If there are several stages, a step is one program for each stage, and the driver waits for
+  // all.
   Bell ended(world.executor());
-  std::size_t left = 0;  // stages whose step is not over
+  std::size_t left = 0;  // number of stages whose step has not ended
   const auto counted = [&](std::size_t stage, int step) -> Program {
     co_await drivers[stage].step(step, one_step(stage, step), true, loads);
     if (--left == 0) ended.ring();
@@ -392,9 +396,9 @@ void run_steps(TrainingWorld& training, int period,
         stage.ranks.set_factors(training.speeds.factors(step, stage.stage));
       }
       if (stages == 1) {
-        // The driver issues a step when the step before the previous one has ended, so the host
-        // runs at most one step ahead of the device. At the end of a period of several steps it
-        // waits for the step itself, so that only whole periods are examined.
+        // The driver issues a step when the last step but one has ended, so the host runs at most
+        // one step ahead of the device. At the end of a period of several steps, the driver waits
+        // for the step itself, so that only whole periods are compared.
         const bool here = step == 0 || (period > 1 && step % period == 0);
         co_await drivers.front().step(step, one_step(0, step), here, loads);
       } else {
@@ -433,8 +437,8 @@ void run_steps(TrainingWorld& training, int period,
 
 namespace {
 
-// Adds the times of one rank of `all` ranks, over its steps from `from` on, scaled to the mean step
-// of `step` seconds. A slow rank may make less than one step of its own in this time.
+// Adds the times of one of `all` ranks, over its steps from `from` on, scaled to the mean step of
+// `step` seconds. A slow rank may make less than one step in this time.
 void add_rank(const RankGroup& ranks, std::size_t from, double step, int rank, int all,
               StrategyResult& result) {
   RankTimes& times = result.ranks.emplace_back();
@@ -466,12 +470,14 @@ void run_apart(TrainingWorld& training,
   const Job& job = training.job;
   const std::size_t all = training.stages.size();
   const std::size_t wanted = all * (static_cast<std::size_t>(job.simulation.steps) + 1);
-  std::size_t done = 0;      // steps of ranks
-  std::vector<double> ends;  // time at which each further `all` steps of ranks were done
-  std::vector<int> begun(all, 0), begun_first(all, 0);  // by rank: steps begun; at ends.front()
+  std::size_t done = 0;      // number of steps that ranks have made together
+  std::vector<double> ends;  // the times at which the ranks together had made `all` more steps
+  // By rank: steps begun so far; steps begun at ends.front().
+  std::vector<int> begun(all, 0), begun_first(all, 0);
   std::vector<LinkTotals> after_first, after_last;
   const bool loads = job.data_loading_seconds > 0 || job.stragglers.loader_hiccups;
-  // Counts a step of a rank. Whenever `all` more steps are done, it notes the time and the traffic.
+  // Counts a step of a rank. Whenever the ranks have made `all` more steps, stores the time and
+  // traffic.
   const auto count = [&] {
     ++done;
     if (job.simulation.progress && done <= wanted) {
@@ -482,8 +488,8 @@ void run_apart(TrainingWorld& training,
     if (done == all) begun_first = begun;
     (done == all ? after_first : after_last) = world.traffic();
   };
-  // The program of a rank. The engine works steps out ahead of simulated time, so the rank sleeps
-  // until its step has ended before it counts.
+  // The program of a rank. The engine computes steps ahead of simulated time, so the rank sleeps
+  // until its step has ended before the step counts.
   const auto live = [&](std::size_t rank) -> Program {
     RankGroup& ranks = training.stages[rank].ranks;
     StageDriver driver(training, rank);
@@ -501,8 +507,8 @@ void run_apart(TrainingWorld& training,
   for (std::size_t rank = 0; rank < all; ++rank) world.spawn("rank", live(rank));
   world.run();
 
-  // Figures cover the time from the first to the last entry of `ends`. A rank that makes no step in
-  // this time counts with its latest step.
+  // The result covers the time from the first to the last entry of `ends`. A rank that makes no
+  // step in this time is represented by its latest step.
   result.simulated_steps = static_cast<int>(ends.size());
   result.first_step_seconds = ends.front();
   for (std::size_t i = 1; i < ends.size(); ++i) {

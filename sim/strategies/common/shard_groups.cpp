@@ -1,6 +1,6 @@
-// Divides ranks into groups that shard together, and groups across that hold the same shard (hybrid
-// sharding, fact 28). A group must be whole nodes or a part of one node, so that all groups have
-// the same links.
+// Divides ranks into shard groups, and into replica groups across them that hold the same shard
+// (hybrid sharding, fact 28). A group must be whole nodes or a part of one node, so that all groups
+// have the same links.
 #include "strategies/common/shard_groups.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ ShardGroups shard_groups(const Job& job, int ranks, const char* field) {
   groups.shard = strided_group(job, ranks, job.mesh.tensor);
   groups.replica = gradient_group(job);
   if (!groups.hybrid()) return groups;
-  // GPUs that a group covers: tensor ranks of the same data ranks lie in between.
+  // Number of GPUs from the first to the last of a group; they include the tensor ranks in between.
   const int span = ranks * job.mesh.tensor;
   if (job.mesh.stage_gpus() > node && span % node != 0 && node % span != 0) {
     refuse(fmt::format("groups of {} do not fit nodes of {} GPUs", span, node));

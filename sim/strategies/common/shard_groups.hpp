@@ -1,6 +1,6 @@
-// Process groups of FSDP and ZeRO: ranks that share one copy of the sharded state (a shard group),
-// and ranks that hold the same shard (a replica group). Used by strategies with shards to price and
-// to issue collectives.
+// Process groups of FSDP and ZeRO: a shard group is the ranks that share one copy of the sharded
+// state, and a replica group is the ranks that hold the same shard. Strategies with shards use them
+// for the costs and the communicators of collectives.
 //
 // Example: 8 ranks, shard groups of 4, 2 replicas.
 //   shard groups     {0 1 2 3} {4 5 6 7}
@@ -16,26 +16,27 @@ namespace lockstep {
 struct TrainingContext;
 
 struct ShardGroups {
-  int ranks = 1;             // that share one copy
+  int ranks = 1;             // number of ranks that share one copy
   int replicas = 1;          // number of copies
-  CommGroup shard, replica;  // placement of both kinds of groups, for prices
+  CommGroup shard, replica;  // placement of one group of each kind, for costs
   bool sharded() const { return ranks > 1; }
   bool hybrid() const { return ranks > 1 && replicas > 1; }
 };
 
-// Groups of `ranks` consecutive ranks, among ranks that hold the same parameters. Throws
-// ConfigError about `field` if the groups do not fit the job or the nodes.
+// Groups of `ranks` consecutive ranks, among the ranks that hold the same parameters. Throws
+// ConfigError about `field` if the job or its nodes cannot be divided into such groups.
 ShardGroups shard_groups(const Job& job, int ranks, const char* field);
-// The groups for experts: all ranks that hold the same experts.
+// The groups of experts: all ranks that hold the same experts.
 ShardGroups expert_shard_groups(const Job& job);
 
-// The stage's communicators over these groups. Without hybrid groups one communicator of all ranks
-// serves as both.
+// The stage's communicators over these groups. If the groups are not hybrid, one communicator of
+// all ranks serves as both.
 Communicator& shards_of(TrainingContext& context, const ShardGroups& groups);
 Communicator& expert_shards_of(TrainingContext& context);
 Communicator& replicas_of(TrainingContext& context, const ShardGroups& groups);
 
-// Hybrid: the group of each rank, for shard groups and for replica groups. Otherwise empty.
+// If the groups are hybrid: the group of each rank, among shard groups and among replica groups.
+// Otherwise empty.
 std::vector<RankGroups> axes_of(const Mesh& mesh, const ShardGroups& groups);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Joins the parts of the model that a rank holds, and plays the rank's program of the pipeline's
 // schedule on the allocator (memory/step_memory.hpp). A schedule with fewer micro-batches that
-// reaches the same steady state stands for the whole step (settled_shape()).
+// reaches the same steady state represents the whole step (settled_shape()).
 #include "strategies/common/stage_memory.hpp"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   if (!job.parts) return {{job, nullptr, {}}};
   const PipelineOptions& pipeline = job.parallel.pipeline;
   PipelineShape whole = pipeline_shape(job);
-  // Activations of all token slices of a micro-batch are kept, so memory plays whole micro-batches.
+  // The activations of all token slices of a micro-batch are held at the same time, so the memory
+  // computation plays whole micro-batches.
   whole.micro_batches = job.accumulation;
   whole.slices = 1;
   const PipelineShape shape =
@@ -24,7 +25,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   const std::vector<RankProgram> programs = with_messages(
       pipeline.schedule, shape, programs_of(pipeline.schedule, shape), pipeline.keep_outputs);
   std::vector<StageMemory> stages;
-  // A rank's parts are joined to one step; its program refers to them as chunks.
+  // A rank's parts are joined to one step; the rank's program refers to the parts as chunks.
   for (int rank = 0; rank < shape.stages; ++rank) {
     std::vector<int> numbers;
     for (int part = 0; part < shape.parts(); ++part) {
@@ -36,7 +37,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
     stage.program = programs[static_cast<std::size_t>(rank)];
     stage.holding.keep_outputs = pipeline.keep_outputs;
     stage.holding.return_outputs = pipeline.return_outputs;
-    // Micro-batches of the whole step that the shorter program leaves out still hold some tensors.
+    // Micro-batches that the shorter program leaves out still hold some tensors.
     stage.holding.further_micro_batches = std::max(0, whole.micro_batches - shape.micro_batches);
     stage.stashed_weights = stashed_weights(pipeline.schedule, whole, rank);
     stage.job = job;
@@ -46,7 +47,7 @@ std::vector<StageMemory> stage_memories(const Job& job) {
   return stages;
 }
 
-// One communicator for each axis with more than one rank.
+// One communicator for each axis that has more than one rank.
 double mesh_communicator_bytes(const Job& job) {
   const Mesh& mesh = job.mesh;
   double bytes = 0;
@@ -57,7 +58,7 @@ double mesh_communicator_bytes(const Job& job) {
   return bytes;
 }
 
-// Stashed weights are older versions of the parameters, which PipeDream keeps for micro-batches in
+// Stashed weights are older versions of the parameters that PipeDream keeps for micro-batches in
 // flight.
 StepMemory replica_memory(const StageMemory& stage, MemoryPlan plan, const MemoryQuery& query) {
   const Job& job = stage.job;

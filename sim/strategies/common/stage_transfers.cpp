@@ -1,6 +1,6 @@
-// Sends and receives around the actions of a pipeline's schedule. Messages go over channels
+// Sends and receives around the actions of a pipeline's schedule. Messages use channels
 // (engine/channel.hpp). A message starts when both sides have posted it, and the compute stream
-// waits for a received message before the action that needs it.
+// waits for a received message before the action that needs the message.
 #include "strategies/common/stage_transfers.hpp"
 
 #include <fmt/format.h>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr double scalar_bytes = 4;  // an fp32 number
 
-// The edge between two parts or stages; null = there is none.
+// The edge between two parts or stages; null = none.
 const StageEdge* find(const StageEdges& edges, int from, int to) {
   const auto found = edges.find({from, to});
   return found == edges.end() ? nullptr : &found->second;
 }
 
-// Bytes that a part sends to the next one: of each token slice, or of the whole micro-batch.
+// Bytes that a part sends to the next one: for each token slice, or for the whole micro-batch.
 std::vector<double> messages_of(const Job& job, std::size_t part) {
   if (job.slices.empty()) return {sent_bytes(job.parts->at(part))};
   std::vector<double> bytes;
@@ -29,13 +29,13 @@ std::vector<double> messages_of(const Job& job, std::size_t part) {
   return bytes;
 }
 
-// Bytes of the gradients of trainable parameters that two parts of the model hold, by pair of
+// Bytes of the gradients of trainable parameters that two parts of the model both hold, by pair of
 // parts.
 std::map<std::pair<std::size_t, std::size_t>, double> shared_gradients(const Job& job) {
   std::map<std::pair<std::size_t, std::size_t>, double> shared;
   if (!job.parts) return shared;
-  // The first part that has a parameter owns it; each further part shares its gradient with the
-  // owner.
+  // The first part that has a parameter owns it. Each further part that has the parameter shares
+  // its gradient with the owner.
   std::map<std::string, std::size_t> owner;
   for (std::size_t part = 0; part < job.parts->size(); ++part) {
     for (const Layer& layer : (*job.parts)[part].step.layers) {
@@ -55,7 +55,7 @@ std::map<std::pair<std::size_t, std::size_t>, double> shared_gradients(const Job
 StageTransfers::StageTransfers(TrainingWorld& world, StageRanks& stage, const Edges& edges)
     : world_(world), stage_(stage), edges_(edges), shape_(pipeline_shape(world.job)) {}
 
-// The part of the model that is this stage's chunk.
+// The part of the model that is the action's chunk on this stage.
 int StageTransfers::part_of(const Action& action) const {
   return part_at(world_.job.parallel.pipeline.schedule, shape_, {stage_.stage, action.chunk});
 }
@@ -70,7 +70,7 @@ const StageEdge* StageTransfers::edge_out(const Action& action, bool to_next) co
   return find(edges_.parts, part, to_next ? part + 1 : part - 1);
 }
 
-// The host issues the send; the message leaves when the compute stream has come this far.
+// The host issues the send; the message leaves when the compute stream has reached this place.
 Event StageTransfers::send(const StageEdge& edge, int micro) {
   RankGroup& ranks = stage_.ranks;
   const std::size_t slice = static_cast<std::size_t>(micro) % edge.transfers.size();
@@ -86,7 +86,7 @@ Event StageTransfers::receive(const StageEdge& edge) {
   return edge.channel->receive();
 }
 
-// The compute stream waits; with `transfers: host` the host waits as well.
+// The compute stream waits. With `transfers: host` the host waits, too.
 Program StageTransfers::wait(const Event& event) {
   stage_.ranks.wait(event);
   if (world_.job.parallel.pipeline.transfers == PipelineTransfers::host) {
@@ -94,8 +94,8 @@ Program StageTransfers::wait(const Event& event) {
   }
 }
 
-// A receive or send is posted, and its arrival is kept under its key; `..._sent` waits until the
-// message of the corresponding send has arrived.
+// A receive or a send is posted, and its arrival is stored under its key. `..._sent` waits until
+// the message of the corresponding send has arrived.
 Program StageTransfers::play(const Action& message) {
   const Key key{message.deed, message.chunk, message.micro};
   switch (message.deed) {
@@ -124,8 +124,8 @@ Program StageTransfers::play(const Action& message) {
   }
 }
 
-// Gradients of weights need no message: the gradient of the output has already come for the
-// gradients of inputs.
+// The gradients of weights need no message, because the gradient of the output has already arrived
+// for the gradients of inputs.
 Program StageTransfers::arrived(const Action& action) {
   if (action.deed == Deed::backward_weight) co_return;
   const Deed receive =
@@ -142,7 +142,7 @@ void StageTransfers::end_step() {
   under_way_.clear();
 }
 
-// Both stages send their gradient to the other, which is an all-reduce of two.
+// Both stages send their gradient to the other stage, which is an all-reduce of two ranks.
 Program StageTransfers::share_gradients() {
   for (const auto& [stages, edge] : edges_.shared) {
     if (stages.first != stage_.stage) continue;
@@ -152,8 +152,8 @@ Program StageTransfers::share_gradients() {
   co_return;
 }
 
-// A chain there and back: a stage passes the number on when it has come from the stage before, and
-// back when it has come from the next one.
+// A chain to the last stage and back: a stage sends the number on when it has arrived from the
+// previous stage, and back when it has arrived from the next stage.
 Program StageTransfers::meet() {
   const int stage = stage_.stage;
   const StageEdge* from_before = find(edges_.neighbours, stage - 1, stage);
@@ -167,14 +167,14 @@ Program StageTransfers::meet() {
   co_return;
 }
 
-// Three kinds of edges: activations and gradients between consecutive parts; a number between
-// consecutive stages; gradients of parameters that two stages hold (tied embeddings).
+// Three kinds of edges: activations and gradients between consecutive parts; a single number
+// between consecutive stages; gradients of parameters that two stages hold (tied embeddings).
 JobTransfers::JobTransfers(TrainingWorld& world) {
   const Job& job = world.job;
   for (StageRanks& stage : world.stages) stages_.emplace_back(world, stage, edges_);
   if (!job.parts) return;
   const CommGroup pair = neighbour_group(job);
-  // Adds one direction of an edge: a channel, and the prices of its messages.
+  // Adds one direction of an edge: a channel, and the costs of its messages.
   const auto connect = [&](StageEdges& edges, int from, int to, StageRanks& sender,
                            StageRanks& receiver, const std::vector<double>& messages,
                            const char* what) {

@@ -1,5 +1,5 @@
-// Issues collectives with the host's cost before and after the launch. Plays the data loader as a
-// stream that works at most two batches ahead, as PyTorch's DataLoader does.
+// Issues collectives with the host's time before and after the launch. Plays the data loader as a
+// stream that prepares at most two batches ahead, as PyTorch's DataLoader does.
 #include "strategies/common/step_parts.hpp"
 
 #include "strategies/common/stragglers.hpp"
@@ -7,7 +7,7 @@
 namespace lockstep {
 
 namespace {
-// Batches that a DataLoader keeps ready: default of its prefetch_factor.
+// Number of batches that a DataLoader prepares ahead: the default of its prefetch_factor.
 constexpr std::size_t prefetched_batches = 2;
 }  // namespace
 
@@ -32,7 +32,8 @@ InputPipeline::InputPipeline(const Job& job, RankGroup& ranks, JobNetwork& netwo
   }
 }
 
-// Empty without hiccups. With hiccups each lane is one rank, so lanes number the draws.
+// Empty without hiccups. With hiccups each lane is one rank, so the lane's number gives the rank of
+// a draw.
 std::vector<double> InputPipeline::late() {
   std::vector<double> seconds;
   if (!job_.stragglers.loader_hiccups) return seconds;
@@ -49,14 +50,14 @@ void InputPipeline::move(const std::vector<double>& seconds) {
   for (Event& taken : taken_) taken = RankGroup::moved(taken, seconds);
 }
 
-// The loader begins a batch when it has finished the one before and the host has taken the batch
-// two before it. Host and compute stream wait for the batch.
+// The loader begins a batch when it has finished the previous batch and the host has taken the one
+// two batches before. Host and compute stream wait for the batch.
 Program InputPipeline::next_batch() {
   // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
   // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.
   if (job_.framework == FrameworkKind::megatron) co_await ranks_.host_wait(ranks_.record());
-  // First wait for the host to come this far. This wait counts as host-bound; only the rest of the
-  // gap counts as data loading.
+  // First wait until the host has come this far. This wait counts as host-bound; only the remaining
+  // idle time counts as data loading.
   ranks_.wait(ranks_.host_position());
   if (job_.data_loading_seconds > 0 || job_.stragglers.loader_hiccups) {
     const Event room = taken_.size() < prefetched_batches ? Event{} : taken_.front();

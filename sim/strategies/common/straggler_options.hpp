@@ -1,7 +1,7 @@
-// Options of ranks and links that are slower than others (`stragglers:` of a scenario). One
-// describe() per struct declares its fields for reader, schema and docs; stragglers.hpp draws
-// factors from them. docs/stragglers.md explains each. `where` members keep the place in the file
-// for error messages.
+// Options of ranks and links that are slower than others (`stragglers:` of a scenario). For each
+// struct, one describe() declares its fields for the reader, the schema and the docs;
+// stragglers.hpp draws factors from the options. docs/stragglers.md explains each field. Members
+// named `where` are places in the file, for error messages.
 #pragma once
 
 #include <array>
@@ -18,21 +18,22 @@ namespace lockstep {
 
 enum class JitterKind { none, lognormal, exponential, pareto };
 
-// Laws of a factor on the device time of a rank in a step; 1 = nominal.
-// exp(sigma * N(0, 1)): the median is 1.
+// Distributions of a factor on the device time of a rank in a step; 1 = nominal. The first is
+// exp(sigma * N(0, 1)), whose median is 1.
 struct Lognormal {
   double sigma = 0.02;
 };
-// 1 + Exp(mean): never faster than nominal.
+// 1 + Exp(mean), which is never faster than nominal.
 struct ShiftedExponential {
   double mean = 0.02;
 };
-// 1 + scale * (Pareto(alpha) - 1): never faster than nominal, with a heavy tail for small alpha.
+// 1 + scale * (Pareto(alpha) - 1), which is never faster than nominal and has a heavy tail if alpha
+// is small.
 struct ParetoTail {
   double alpha = 3;
   double scale = 0.02;
 };
-// One of the values of a file, divided by their median. The reader of the scenario fills `values`
+// One of the values in a file, divided by their median. The scenario's reader fills `values`
 // (read_values()).
 struct Empirical {
   std::string file;
@@ -45,49 +46,49 @@ struct AlternativeNames<Jitter> {
   static constexpr std::array names{"lognormal", "exponential", "pareto", "empirical"};
 };
 
-// A rank that is always slower, or faster.
+// A rank that is slower (or faster) in all steps.
 struct SlowRank {
   int rank = 0;
   double factor = 1;  // device work takes this many times longer
   Location where = {};
 };
 
-// Periods in which other work takes part of a rank's device. A period lasts `lasts` steps; on
-// average one begins every `every` steps of a rank.
+// Periods in which other work takes part of a rank's device. A period lasts `lasts` steps. On
+// average, one period begins in every `every` steps of a rank.
 struct SlowPeriods {
   int every = 1000, lasts = 20;
-  double factor = 2;  // on device time in a period
+  double factor = 2;  // factor on device time during a period
 };
 
-// Single batches that come late, because the input pipeline pauses.
+// Single batches that arrive late, because the input pipeline pauses.
 struct LoaderHiccups {
-  int every = 100;       // micro-batches of a rank from one late batch to the next, on average
+  int every = 100;       // mean number of a rank's micro-batches from one late batch to the next
   double seconds = 0.5;  // delay of a late batch
 };
 
 // A cable or port that negotiated less than its line rate.
 struct SlowLink {
   LinkClass link = LinkClass::nic;
-  int node = 0;        // the link's node; for an uplink any node below its leaf switch
-  double speed = 0.5;  // share of the platform's rate that is left
-  double from = 0;     // second of simulated time from which the link is slow
+  int node = 0;        // the node of the link; for an uplink, any node below its leaf switch
+  double speed = 0.5;  // the remaining share of the platform's rate
+  double from = 0;     // simulated time, in seconds, from which the link is slow
   Location where = {};
 };
 
-// Traffic of another job on links that the job uses, too. It does not adapt to the job's traffic.
+// Traffic of another job on links that this job uses. It does not adapt to this job's traffic.
 struct Neighbour {
   LinkClass link = LinkClass::nic;
-  std::vector<int> nodes;       // nodes of the links, as SlowLink::node; empty = all nodes
-  double share = 0.5;           // of the link's rate, each way, that it takes while it sends
-  std::optional<double> lasts;  // seconds of a burst; absent = it always sends
-  std::optional<double> every;  // seconds from one burst to the next, on average
+  std::vector<int> nodes;  // nodes of the links, as in SlowLink::node; empty = all nodes
+  double share = 0.5;  // share of the link's rate in each direction that it takes while it sends
+  std::optional<double> lasts;  // length of a burst in seconds; absent = it always sends
+  std::optional<double> every;  // mean seconds from one burst to the next
   Location where = {};
 };
 
-// Nodes, or ranks, with another GPU than the platform's.
+// Nodes or ranks whose GPU is not the platform's.
 struct OtherDevice {
   std::string device;             // name or path of a device file
-  std::vector<int> nodes, ranks;  // one of the two lists is given
+  std::vector<int> nodes, ranks;  // exactly one of the two lists is given
   Location where = {};
 };
 
@@ -99,10 +100,10 @@ struct Stragglers {
   std::vector<SlowLink> slow_links;
   std::vector<Neighbour> neighbours;
   std::vector<OtherDevice> other_devices;
-  // Fixed speed differences: the ranks' factors are the quantiles of normal(1, sigma), dealt to the
+  // Fixed differences between ranks: the factors are the quantiles of normal(1, sigma), assigned to
   // ranks at random. Absent = `usual_spread` on accelerators, none on CPUs.
   std::optional<double> per_rank_sigma;
-  std::vector<SlowRank> slow_ranks;  // fixed factors in addition
+  std::vector<SlowRank> slow_ranks;  // additional fixed factors
 };
 
 template <class Visitor>

@@ -1,5 +1,5 @@
-// Draws slow-downs, bursts and hiccups from keyed random numbers, and finds the lanes that they
-// need. Each draw has a key (seed, rank, step, kind of event), so that it does not depend on the
+// Draws slow-downs, bursts and hiccups from keyed random numbers, and determines the lanes that are
+// needed. The key of a draw is (seed, rank, step, kind of event), so that no draw depends on the
 // order of events (core/random.hpp).
 #include "strategies/common/stragglers.hpp"
 
@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// The `event` part of the draws' keys.
+// Values of `event` in the keys of draws.
 constexpr std::uint32_t per_step_event = 0;
 constexpr std::uint32_t per_rank_event = 1;
 constexpr std::uint32_t slow_period_event = 2;
@@ -24,25 +24,25 @@ constexpr std::uint32_t slow_period_begin_event = 3;
 constexpr std::uint32_t hiccup_event = 4;
 constexpr std::uint32_t burst_event = 5;
 
-// Share of a link's rate that neighbors leave at least, however many they are.
+// The share of a link's rate that always remains, however many neighbours send.
 constexpr double least_left = 1e-3;
 
-// Smallest factor on a rank's device time under any law.
+// The smallest factor on a rank's device time under any distribution.
 constexpr double fastest = 0.05;
 
 DrawKey key_of(std::uint64_t seed, int rank, int step, std::uint32_t event) {
   return {seed, static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(step), event};
 }
 
-// Steps are cut into stretches of `lasts` steps. In each stretch at most one period begins, with
-// the chance lasts / every, at a drawn step; it may reach into the next stretch. So a step needs
-// the draws of two stretches, however long periods are.
+// The steps are divided into stretches of `lasts` steps. In each stretch at most one period begins,
+// with probability lasts / every, at a drawn step; it may extend into the next stretch. To find out
+// whether a step is slow, the draws of two stretches therefore suffice.
 //   stretch   |      0      |      1      |      2      |
 //   period           |xxxxxxxxxxxxx|
 bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, int step) {
   const int stretch = step / periods.lasts, place = step % periods.lasts;
   const double chance = static_cast<double>(periods.lasts) / periods.every;
-  // Whether the drawn begin of a stretch's period lies before its step `limit`.
+  // Whether the period of a stretch begins before the stretch's step number `limit`, if it has one.
   const auto begins_before = [&](int stretch_number, int limit) {
     if (stretch_number < 0) return false;
     const double where = uniform_draw(key_of(seed, rank, stretch_number, slow_period_begin_event));
@@ -57,12 +57,12 @@ bool in_slow_period(const SlowPeriods& periods, std::uint64_t seed, int rank, in
          (has_one(stretch - 1) && !begins_before(stretch - 1, place + 1));
 }
 
-// Whether the neighbor pauses between bursts. Bursts without pauses count as constant traffic.
+// Whether the neighbour pauses between bursts. If not, its bursts count as constant traffic.
 bool in_bursts(const Neighbour& neighbour) {
   return neighbour.lasts && neighbour.every && *neighbour.lasts < *neighbour.every;
 }
 
-// Place of a node's link of this class: the node, or for an uplink its leaf switch.
+// The place of a node's link of this class: the node, or for an uplink its leaf switch.
 int place_of(const FabricSpec& fabric, LinkClass link, int node) {
   return link == LinkClass::uplink ? node / std::max(1, fabric.nodes_per_leaf) : node;
 }
@@ -97,16 +97,16 @@ double varying_factor(const Stragglers& stragglers, std::uint64_t seed, int rank
   return factor;
 }
 
-// A micro-batch is late with the chance 1 / every.
+// A micro-batch is late with probability 1 / every.
 double hiccup(const LoaderHiccups& hiccups, std::uint64_t seed, int rank, int batch) {
   const bool late = uniform_draw(key_of(seed, rank, batch, hiccup_event)) * hiccups.every < 1;
   return late ? hiccups.seconds : 0;
 }
 
-// The slowest of the slow links at this place, less the shares of all neighbors that send.
+// The rate of the slowest slow link at this place, less the shares of all neighbours that send.
 double speed_left(const Stragglers& stragglers, const FabricSpec& fabric, LinkClass link, int place,
                   const LinkMoment& moment) {
-  // Whether the node's link of this class is at this place.
+  // Whether this place has the node's link of this class.
   const auto here = [&](int node) { return place_of(fabric, link, node) == place; };
   double speed = 1;
   for (const SlowLink& slow : stragglers.slow_links) {
@@ -146,7 +146,7 @@ std::optional<Bursts> bursts_of(const Job& job, std::size_t neighbour) {
   return Bursts{*spec.lasts, *spec.every, job.simulation.seed, static_cast<int>(neighbour)};
 }
 
-// Pause, burst, pause, burst, and so on, from time 0.
+// Pause, burst, pause, burst, and so on, beginning at time 0.
 Program play_bursts(Bell& over, Bursts bursts, std::function<void(bool)> change) {
   double time = 0;
   for (int burst = 0;; ++burst) {
@@ -180,8 +180,9 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
   const int ranks = job.mesh.gpus();
   std::vector<double> fixed(static_cast<std::size_t>(ranks), 1.0);
   if (const double sigma = stragglers.per_rank_sigma.value_or(0); sigma > 0) {
-    // Expected order statistics (Blom, 1958) instead of draws: the slowest of N ranks is as slow as
-    // the slowest of N is on average, for every seed; which rank that is remains random.
+    // The factors are expected order statistics (Blom, 1958), not draws: for every seed, the
+    // slowest of N ranks is as slow as the slowest of N is on average. Only the assignment to ranks
+    // is random.
     std::vector<std::pair<double, int>> order;
     for (int rank = 0; rank < ranks; ++rank) {
       const DrawKey key{job.simulation.seed, static_cast<std::uint32_t>(rank), 0, per_rank_event};
@@ -190,7 +191,7 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     std::sort(order.begin(), order.end());
     for (int place = 0; place < ranks; ++place) {
       const double factor = 1 + sigma * normal_quantile((place + 0.625) / (ranks + 0.25));
-      // Ranks that differ by less than a tenth of sigma are one lane.
+      // Rounding: ranks that differ by less than a tenth of sigma share a lane.
       const double grain = 0.1 * sigma;
       fixed[static_cast<std::size_t>(order[static_cast<std::size_t>(place)].second)] =
           std::max(fastest, 1 + std::round((factor - 1) / grain) * grain);
@@ -199,8 +200,8 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
   for (const SlowRank& slow : stragglers.slow_ranks) {
     if (slow.rank < ranks) fixed[static_cast<std::size_t>(slow.rank)] *= slow.factor;
   }
-  // A column is the same rank of every stage. All stages have the same lanes, so a column's kind
-  // has the factor and device of its rank in each stage.
+  // A column is the ranks at the same place of every stage. All stages have the same lanes, so the
+  // kind of a column consists of the factors and devices of its ranks.
   const auto columns = static_cast<std::size_t>(job.mesh.stage_gpus());
   using Kind = std::vector<std::pair<double, int>>;
   std::map<Kind, int> number_of_kind;
@@ -209,7 +210,7 @@ RankSpeeds::RankSpeeds(const Job& job, std::span<const RankGroups> axes)
     kinds[rank % columns].emplace_back(fixed[rank],
                                        job.device_of_rank.empty() ? 0 : job.device_of_rank[rank]);
   }
-  // Kinds are numbered in their order, so that classes and lanes do not depend on the order of
+  // Kinds are numbered in their own order, so that classes and lanes do not depend on the order of
   // ranks.
   for (const Kind& kind : kinds) number_of_kind.try_emplace(kind);
   int count = 0;
@@ -241,7 +242,7 @@ std::vector<double> RankSpeeds::factors(int step, int stage) const {
   std::vector<double> result = of(stage).fixed;
   if (!random()) return result;
   const int first = stage * static_cast<int>(result.size());  // each lane is one rank
-  // Lognormal jitter is by far the most frequent law; its draws are made many at a time.
+  // Lognormal jitter is by far the most frequent distribution; many values are drawn at once.
   const auto* lognormal = drawn_.per_step ? std::get_if<Lognormal>(&*drawn_.per_step) : nullptr;
   if (lognormal && !drawn_.slow_periods) {
     std::vector<double> drawn(result.size());

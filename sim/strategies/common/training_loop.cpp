@@ -1,7 +1,7 @@
 // The program of a stage's host: one optimizer step after the other, with the hooks of a strategy.
-// Without a pipeline, micro-batches run one after the other; with a pipeline, the stage plays its
-// program of the schedule (parallel/schedule.hpp). The step is that of PyTorch's training loops and
-// of Megatron-LM's train_step(). Numbers in brackets are facts of docs/facts.md.
+// Without a pipeline, micro-batches run one after the other. With a pipeline, the stage plays its
+// program of the schedule (parallel/schedule.hpp). The step follows PyTorch's training loops and
+// Megatron-LM's train_step(). Numbers in brackets are facts of docs/facts.md.
 #include "strategies/common/training_loop.hpp"
 
 #include <algorithm>
@@ -15,18 +15,18 @@ namespace lockstep {
 
 namespace {
 
-// A part of the model on a stage: its context, its hooks, and exchanges under way.
+// A part of the model on a stage: its context, its hooks, and its exchanges under way.
 struct Part {
   TrainingContext* context;
   std::unique_ptr<TrainingHooks> hooks;
-  int number = 0;  // in the order of the model
+  int number = 0;  // number in the order of the model
   std::unique_ptr<FoldedPasses> folded;
   std::vector<Event> exchanges_under_way;  // by slot (PassItem::unit)
-  // With token slices: the layers and exchanges of each slice. The hooks of the whole part are
-  // called around them.
+  // If micro-batches are cut into token slices: the layers and exchanges of each slice. The hooks
+  // of the whole part are called around them.
   std::vector<Part> slices;
 
-  // The layers of micro-batch `micro`, which with token slices counts slices.
+  // The layers of the micro-batch with number `micro`, which counts token slices if there are any.
   Part& work_of(int micro) {
     if (slices.empty()) return *this;
     const auto place = static_cast<std::size_t>(micro);
@@ -39,21 +39,21 @@ double dispatch_seconds(const Job& job) {
   return job.controller.seconds(nodes_of(job.mesh.stage_gpus(), job.machine));
 }
 
-// With `dispatch: in-turn` a controller dispatches the stage's next computation when the previous
-// one has ended, and the compute stream waits for it.
+// With `dispatch: in-turn`, a controller dispatches the stage's next computation when the previous
+// one has ended. The compute stream waits for the dispatch.
 void dispatch_in_turn(const Job& job, RankGroup& ranks, StreamId controller) {
   if (job.controller.dispatch != Dispatch::in_turn) return;
   ranks.wait(ranks.enqueue(controller, dispatch_seconds(job), ranks.record(), true, "dispatch"));
 }
 
-// Number of actions that are no messages.
+// Number of actions that are not messages.
 std::int64_t computations_of(const RankProgram& program) {
   return std::count_if(program.begin(), program.end(),
                        [](const Action& action) { return !is_message(action.deed); });
 }
 
-// Whether the action's micro-batch (or token slice) is the first or last of its step, for hooks.
-// Backward takes the slices of a micro-batch from the last to the first.
+// The action's micro-batch (or token slice) as hooks see it. Backward visits the slices of a
+// micro-batch from the last to the first.
 MicroBatch batch_of(const Job& job, const Action& action, int step) {
   const int slices = job.slices_of_micro_batch();
   const int slice = action.micro % slices;
@@ -82,7 +82,7 @@ class TrainingLoop {
         controller_(ranks_.add_stream("controller", WaitCause::host_bound)),
         folds_(job_.simulation.observer == nullptr && !one_thread(job_) &&
                job_.device_of_rank.empty()) {
-    // Provenance of the work that every step has.
+    // The provenance of the work that every step has.
     for (Part& part : parts_) {
       TrainingContext& context = *part.context;
       for (int slice = 0; slice < job_.slices_of_micro_batch(); ++slice) {
@@ -102,8 +102,8 @@ class TrainingLoop {
   Program step(int step) {
     for (Part& part : parts_) part.context->provenance.add(part.context->always);
     if (job_.controller.dispatch == Dispatch::ahead) {
-      // The controller dispatches the computations of all stages ahead of the devices, on a stream
-      // of its own. The step begins when this step's computations are dispatched.
+      // The controller dispatches the computations of all stages before the devices need them, on a
+      // stream of its own. The step begins when all its computations are dispatched.
       const double computations =
           job_.parts ? static_cast<double>(job_.mesh.pipeline * computations_of(program_.step)) : 1;
       ranks_.wait(ranks_.enqueue(controller_, computations * dispatch_seconds(job_), {}, false,
@@ -131,11 +131,12 @@ class TrainingLoop {
     }
   }
 
-  int played() const { return played_; }  // micro-batches of the latest step
+  int played() const { return played_; }  // number of micro-batches simulated in the latest step
   std::vector<Part>& parts() { return parts_; }
 
  private:
-  // The micro-batches of a step without a pipeline. Repeating ones are skipped (micro_batches.hpp).
+  // The micro-batches of a step without a pipeline. Micro-batches that repeat are skipped
+  // (micro_batches.hpp).
   Program one_after_the_other(int step) {
     Part& part = parts_.front();
     played_ = 0;
@@ -155,15 +156,15 @@ class TrainingLoop {
     }
   }
 
-  // The stage's program of the schedule, with its messages. A schedule that never drains has an
+  // The stage's program of the schedule, with its messages. If the schedule never drains, it has an
   // opening before its first step.
   Program pipelined(int step) {
     played_ = job_.accumulation;
     if (step == 0) co_await play(program_.opening, step);
     co_await play(program_.step, step);
-    // Reductions of the last micro-batch are waited for after the whole program, when all messages
-    // to other stages have left (Megatron-LM, forward_backward_pipelining: finalize_model_grads
-    // comes last).
+    // The last micro-batch's reductions are awaited after the whole program, when all messages to
+    // other stages have left (Megatron-LM, forward_backward_pipelining: finalize_model_grads comes
+    // last).
     for (Part& part : parts_) {
       part.hooks->begin_backward({step, job_.passes() == 1, true});
       co_await part.hooks->end_backward();
@@ -171,8 +172,8 @@ class TrainingLoop {
     if (drains(job_.parallel.pipeline.schedule)) transfers_.end_step();
   }
 
-  // Plays actions in order. Two actions side by side (Action::with_next) begin when the inputs of
-  // both are there.
+  // Plays actions in order. Two actions that run beside each other (Action::with_next) begin when
+  // the inputs of both have arrived.
   Program play(const RankProgram& program, int step) {
     for (std::size_t i = 0; i < program.size(); ++i) {
       const Action& action = program[i];
@@ -188,7 +189,7 @@ class TrainingLoop {
   }
 
   // Forward or backward of one chunk for one micro-batch. The first part of the model needs no
-  // gradient of its input, so all of its backward is in backward_weight.
+  // gradient of its input, so backward_weight computes its whole backward.
   Program act(const Action& action, int step) {
     Part& part = parts_[static_cast<std::size_t>(action.chunk)];
     Part& work = part.work_of(action.micro);
@@ -224,8 +225,8 @@ class TrainingLoop {
     }
   }
 
-  // Plays a pass. `work`: the part, or one of its token slices. In a micro-batch that sends nothing
-  // else, runs of exchanges are played together (folded_passes.hpp).
+  // Plays a pass of `work`, which is the part or one of its token slices. If the micro-batch sends
+  // nothing but exchanges, runs of exchanges are played as one piece (folded_passes.hpp).
   Program play(Part& part, Part& work, const std::vector<PassItem>& pass, Phase phase,
                const MicroBatch& batch) {
     TrainingHooks& hooks = *part.hooks;
@@ -241,7 +242,7 @@ class TrainingLoop {
     }
   }
 
-  // Plays items of a pass one by one.
+  // Plays items of a pass one after the other.
   Program play(TrainingHooks& hooks, Part& part, std::span<const PassItem> pass, Phase phase) {
     for (const PassItem& item : pass) {
       switch (item.hook) {
@@ -271,7 +272,7 @@ class TrainingLoop {
     }
   }
 
-  // The slot of the item's exchange.
+  // The event of the item's exchange, by slot.
   static Event& under_way(Part& part, const PassItem& item) {
     const auto slot = static_cast<std::size_t>(item.unit);
     if (slot >= part.exchanges_under_way.size()) part.exchanges_under_way.resize(slot + 1);
@@ -279,14 +280,15 @@ class TrainingLoop {
   }
 
   // Reduces a number over all ranks of the job: over the ranks that share a stage's state, then
-  // over all stages. Stages of a schedule that never drains update apart, each by its own norm.
+  // over all stages. If the schedule never drains, each stage updates by itself and uses its own
+  // norm.
   Program reduce_scalar() {
     for (Part& part : parts_) part.hooks->reduce_scalar();
     parts_.front().context->reduce_scalar_over_tensor_ranks();
     if (drains(job_.parallel.pipeline.schedule)) co_await transfers_.meet();
   }
 
-  // Clipping, loss scaling and the optimizer, all in the compute stream.
+  // Clipping, loss scaling and the optimizer, all on the compute stream.
   Program update_on_device() {
     if (parts_.front().hooks->update().clips) {
       for (Part& part : parts_) {
@@ -298,7 +300,7 @@ class TrainingLoop {
       }
     }
     if (optimizer_synchronises(job_.step->precision)) {
-      // The ranks agree on found_inf, and the host reads it before GradScaler lets the optimizer
+      // The ranks agree on found_inf, and the host reads it before GradScaler calls the optimizer's
       // step [22].
       co_await reduce_scalar();
       co_await ranks_.host_wait(ranks_.record());
@@ -308,7 +310,8 @@ class TrainingLoop {
     }
   }
 
-  // Update of an offloaded optimizer. The strategy's hooks have copied the gradients to the host.
+  // The update of an offloaded optimizer. The strategy's hooks have already copied the gradients to
+  // the host.
   Program update_on_host() {
     if (parts_.front().hooks->update().clips) {
       co_await reduce_scalar();
@@ -319,8 +322,8 @@ class TrainingLoop {
       if (on_device.busy > 0) ranks_.compute(Phase::optimizer, on_device, "Optimizer.step");
     }
     ranks_.wait(ranks_.host_position());
-    // With delayed_update the host computes this step's update beside the next step. So the step
-    // first waits for the previous step's update, which yields the parameters of the next step.
+    // With delayed_update, the host computes this step's update beside the next step. Therefore
+    // this step first waits for the previous step's update, whose parameters the next step uses.
     const bool delayed = parts_.front().hooks->update().host.delayed;
     if (delayed) co_await await_host_update();
     const Event gradients = delayed ? ranks_.record() : Event{};
@@ -329,7 +332,7 @@ class TrainingLoop {
   }
 
   // Issues the chunks of a part's update on four streams: NVMe read, cores, NVMe write, copy to the
-  // device. Each stream handles one chunk at a time, so chunks overlap as in a pipeline.
+  // device. Each stream works on only one chunk, so that chunks overlap as in a pipeline.
   void issue_on_host(TrainingContext& context, const HostUpdate& update, const Event& gradients) {
     for (int chunk = 0; chunk < update.chunks; ++chunk) {
       Event ready = gradients;
@@ -365,11 +368,13 @@ class TrainingLoop {
   MiddleMicroBatches middle_;
   int played_ = 0;
   const StreamId host_optimizer_, nvme_read_, nvme_write_, to_device_, controller_;
-  Event host_updated_, host_written_, host_copied_;  // ends of the latest update on its streams
-  const bool folds_;                                 // runs of exchanges may be played together
+  // Ends of the latest update on each of its streams.
+  Event host_updated_, host_written_, host_copied_;
+  const bool folds_;  // whether runs of exchanges may be played as one piece
 };
 
-// "FIRST .. LAST": the first and the last layer of a part, without its boundaries.
+// "FIRST .. LAST": the names of the first and the last layer of a part, without "receive" and
+// "send".
 std::string layers_text(const std::vector<Layer>& layers) {
   const auto first = std::find_if(layers.begin(), layers.end(),
                                   [](const Layer& layer) { return layer.kind != "receive"; });
@@ -380,7 +385,7 @@ std::string layers_text(const std::vector<Layer>& layers) {
 
 using OneStep = std::function<Program(std::size_t stage, int step)>;
 
-// The program of each stage, by stage; empty programs without a pipeline.
+// The program of each stage; empty programs if there is no pipeline.
 std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
   if (!job.parts) return std::vector<EndlessProgram>(stages);
   const PipelineSchedule schedule = job.parallel.pipeline.schedule;
@@ -396,9 +401,9 @@ std::vector<EndlessProgram> stage_programs(const Job& job, std::size_t stages) {
   return programs;
 }
 
-// Makes the loops of all stages and simulates the job. `run` (run_steps() or run_apart()) lets the
-// stages carry out one step after the other, and fills the result's times and traffic; this
-// function adds provenance, layers of stages and samples.
+// Makes the loops of all stages and simulates the job. `run` (run_steps() or run_apart()) executes
+// one step after the other on the stages, and fills the result's times and traffic. train_by() adds
+// provenance, names of the stages' layers, and samples.
 StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int period,
                         const std::function<void(const OneStep&, StrategyResult&)>& run) {
   const Job& job = world.job;
@@ -427,7 +432,7 @@ StrategyResult train_by(TrainingWorld& world, const MakeHooks& make_hooks, int p
     loops.emplace_back(world, stage, programs[rank], std::move(parts), transfers.of(stage.stage));
   }
   StrategyResult result;
-  // Provenance is that of the latest period.
+  // The provenance is that of the latest period only.
   const OneStep one_step = [&](std::size_t stage, int step) {
     if (step == 0 || (step - 1) % period == 0) {
       for (Part& part : loops[stage].parts()) part.context->provenance = {};
@@ -458,7 +463,7 @@ StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int peri
   });
 }
 
-// Each rank becomes a stage of one rank, without messages between stages.
+// Each rank becomes a stage that has one rank and sends no messages to other stages.
 StrategyResult train_apart(const Job& job, const std::string& name,
                            const std::function<Apart(TrainingWorld&)>& make) {
   Job stages = job;

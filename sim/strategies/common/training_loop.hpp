@@ -1,12 +1,13 @@
 // The training step that all strategies except parameter servers share: input, micro-batches,
-// forward, backward, clipping, loss scaling, update, report. A strategy is a set of hooks on it
-// (TrainingHooks), as torchtitan's parallelisms are on its train_step(). To simulate a strategy,
-// make a TrainingWorld and call train() with a function that makes the hooks.
+// forward, backward, clipping, loss scaling, update, report. A strategy is a set of hooks
+// (TrainingHooks) that the loop calls, as torchtitan's parallelisms are around its train_step(). To
+// simulate a strategy, make a TrainingWorld and call train() with a function that makes the hooks.
 //
 // One micro-batch with two units (U0 = layers 0 and 1, U1 = layers 2 and 3), without a pipeline:
 //   begin_forward  pre(U0) |0|1| post(U0) pre(U1) |2|3| post(U1)
 //   begin_backward pre(U1) |3|2| post(U1) pre(U0) |1|0| post(U0)  end_backward
-// The calls in a line are pre_forward and post_forward, and pre_backward and post_backward.
+// Within a line, "pre" and "post" stand for pre_forward and post_forward, or for pre_backward and
+// post_backward.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@
 
 namespace lockstep {
 
-// The kinds of actions of a rank's host in one pass over the model: layers, hooks around them, and
+// The kinds of actions of a rank's host in a pass over the model: layers, hooks around them, and
 // the exchanges of the mesh (tensor, context and expert parallelism).
 enum class Hook {
   layers,
@@ -31,24 +32,24 @@ enum class Hook {
   start_exchange,
   await_exchange
 };
-// One action. Layers between two other items are one item.
+// One action. All layers between two other actions are one item.
 struct PassItem {
   Hook hook = Hook::layers;
-  int unit = -1;                           // a hook: its unit; an exchange: its slot (Passes)
-  NamedWork work{};                        // layers: their work together
-  const AxisExchange* exchange = nullptr;  // the exchange that starts or is waited for
+  int unit = -1;     // for a hook: its unit; for an exchange: its slot (Passes)
+  NamedWork work{};  // for layers: their work together
+  const AxisExchange* exchange = nullptr;  // the exchange that starts or is awaited
 };
 // The passes of a micro-batch over a part of the model.
 struct Passes {
   std::vector<PassItem> forward, backward;
-  // Backward in two parts: the gradients of inputs, and then the gradients of weights. Empty unless
-  // the pipeline's schedule has both as actions.
+  // Backward in two parts: first the gradients of inputs, then the gradients of weights. Empty
+  // unless the pipeline's schedule has them as two actions.
   std::vector<PassItem> backward_input, backward_weight;
-  int exchanges = 0;  // number of slots: exchanges under way at the same time, at most
+  int exchanges = 0;  // number of slots: the largest number of exchanges under way at the same time
 };
 
-// Consecutive layers with common hooks. -1 = the unit lacks these hooks. If several units begin at
-// a layer, the first of the list is the outermost module.
+// Consecutive layers with common hooks. The value -1 means that the unit does not have these hooks.
+// If several units begin at the same layer, the first one of the list is the outermost module.
 struct HookedUnit {
   // Layers of the unit's module: pre_forward comes before the forward of layer `first`,
   // post_forward after the forward of layer `last`, pre_backward before the backward of layer
@@ -57,38 +58,39 @@ struct HookedUnit {
   // post_backward comes after the backward of this layer, which completes the unit's gradients.
   int completed_by = -1;
 };
-// By layer, the units whose hooks are called before or after it, in order.
+// By layer: the units whose hooks are called before or after the layer, in order.
 struct HookPlaces {
   std::vector<std::vector<int>> before_forward, after_forward, before_backward, after_backward;
 };
 // The places of the units' hooks in a model of `layers` layers.
 HookPlaces hook_places(const std::vector<HookedUnit>& units, std::size_t layers);
-// The passes over `layers` with these hooks. `splits_backward`: also backward in two parts. The
-// passes refer to exchanges in the step of `layers`, which must outlive them.
+// The passes over `layers` with these hooks. If `splits_backward` is true, backward is also laid
+// out in two parts. The passes refer to exchanges in the step of `layers`, which must outlive the
+// passes.
 Passes lay_out(const std::vector<LayerCost>& layers, const HookPlaces& hooks,
                bool splits_backward = false);
 
-// A micro-batch as hooks see it.
+// A micro-batch from the point of view of hooks.
 struct MicroBatch {
   int step = 0;                    // optimizer step, from 0
-  bool first = true, last = true;  // of its step
+  bool first = true, last = true;  // whether it is the first or the last of its step
 };
 
 // The actions of a strategy around the layers of one part of the model. Hooks issue work through
-// the TrainingContext for which they were made, in the order of the host thread. Hooks with an
-// empty default are optional. A hook that returns a Program may block the host. Parameters of type
-// int are units, except in after_update().
+// the TrainingContext for which they were made, in the order of the host thread. A hook with an
+// empty default is optional. A hook that returns a Program may block the host. Parameters of type
+// int are units, except the step in after_update().
 class TrainingHooks {
  public:
   virtual ~TrainingHooks() = default;
-  // The update at the end of each step. The reference must be valid as long as the hooks live.
+  // The update at the end of each step. The reference must be valid as long as the hooks exist.
   virtual const UpdateWork& update() const = 0;
-  // The passes of this micro-batch. The reference must be valid as long as the hooks live, and the
+  // The passes of this micro-batch. The reference must be valid as long as the hooks exist, and the
   // passes must not change.
   virtual const Passes& passes(const MicroBatch& batch) const = 0;
-  // Whether only the exchanges of the layers are sent during the micro-batch.
+  // Whether the micro-batch sends nothing but the exchanges of its layers.
   virtual bool is_quiet(const MicroBatch&) const { return false; }
-  // Whether a transfer may still run at the end of a micro-batch; then each micro-batch is
+  // Whether a transfer may still run at the end of a micro-batch. If so, every micro-batch is
   // simulated.
   virtual bool outlasts_micro_batches() const { return false; }
   virtual void begin_forward(const MicroBatch&) {}
@@ -97,33 +99,33 @@ class TrainingHooks {
   virtual void begin_backward(const MicroBatch&) {}
   virtual Program pre_backward(int) { co_return; }
   virtual Program post_backward(int) { co_return; }
-  // The micro-batch's backward has been issued. Reductions that the update needs are waited for
-  // here.
+  // Called when the micro-batch's backward has been issued. Waits for the reductions that the
+  // update needs.
   virtual Program end_backward() { co_return; }
-  // All micro-batches of the step have been issued; the update comes next.
+  // Called when all micro-batches of the step have been issued; the update comes next.
   virtual Program end_micro_batches() { co_return; }
   // Issues the reduction of one number over all ranks that hold a share of this part's state, and
-  // lets the compute stream wait for it. The number is the norm of the gradients, or a flag that
-  // says whether any gradient is infinite.
+  // makes the compute stream wait for the result. The number is the norm of the gradients, or a
+  // flag that shows whether any gradient is infinite.
   virtual void reduce_scalar() {}
-  // The update of this optimizer step has been issued; steps count from 0.
+  // Called when the update of an optimizer step has been issued; steps count from 0.
   virtual Program after_update(int) { co_return; }
 };
 
 // Makes the hooks of one part of the model; a stage may have several parts.
 using MakeHooks = std::function<std::unique_ptr<TrainingHooks>(TrainingContext&)>;
 
-// Simulates the job of the world. `period`: number of steps after which the program repeats.
+// Simulates the job of the world. `period` is the number of steps after which the program repeats.
 StrategyResult train(TrainingWorld& world, const MakeHooks& make_hooks, int period = 1);
 
-// A strategy whose ranks each hold a whole model and keep no common step.
+// A strategy in which each rank holds a whole model and the ranks have no common step.
 struct Apart {
   MakeHooks make_hooks;
   // Awaited at the end of a rank's step, before the rank begins its next one.
   std::function<Program(int rank, int step)> after_step;
 };
-// Simulates ranks that keep no common step. Each rank is a stage of the world that `make` gets, and
-// run_apart() counts the steps. `name`: of the rank group, for an observer.
+// Simulates ranks that have no common step. `make` receives the world, in which each rank is a
+// stage; run_apart() counts the steps. `name` is the name of the rank group, for an observer.
 StrategyResult train_apart(const Job& job, const std::string& name,
                            const std::function<Apart(TrainingWorld&)>& make);
 

@@ -1,6 +1,6 @@
-// Prices the optimizer and clipping as streams through device memory (fact 137): their time is
-// bytes over bandwidth, and the number of launches counts for the host. Muon's matrices are priced
-// one by one (costs/muon.hpp).
+// Computes the costs of optimizer and clipping as streams through device memory (fact 137): the
+// device's time is bytes / bandwidth, and the number of launches determines the host's time. Muon's
+// matrices have individual costs (costs/muon.hpp).
 #include "strategies/common/update.hpp"
 
 namespace lockstep {
@@ -24,7 +24,7 @@ UpdateWork update_work(const Job& job, const TensorShare& updated, const TensorS
 
 OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision precision) {
   // Tensors that Muon does not treat as matrices have the optimizer's usual memory; each matrix has
-  // an entry of its own.
+  // its own entry.
   OptimizerSpec rest = optimizer;
   rest.matrices.clear();
   rest.elements = 0;

@@ -1,4 +1,4 @@
-// The error for strategies that cut matrices, on which Muon cannot run: it orthogonalizes whole
+// The error of strategies that cut matrices if the optimizer is Muon, which orthogonalises whole
 // matrices. Strategies return it from Strategy::optimizer_misfit().
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// Absent if the optimizer is not Muon. `field`: the option that cuts matrices, relative to the
-// strategy's entry. `why` completes the message. `hint`: options that the user may write instead.
+// Absent if the optimizer is not Muon. `field` is the option that cuts matrices, relative to the
+// strategy's entry; `why` completes the message; `hint` shows options that the user may choose.
 inline std::optional<Diagnostic> without_whole_matrices(
     const OptimizerSpec& optimizer, const std::string& field, const std::string& why,
     const std::string& hint = "ddp, or local_sgd; `optimizer: {name: adamw}`") {

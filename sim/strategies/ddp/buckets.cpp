@@ -1,7 +1,7 @@
 // Fills buckets as PyTorch's compute_bucket_assignment_by_size does (reducer.cpp, fact 5). Before
-// the second step the reducer rebuilds its buckets in the order in which gradients arrived (fact
-// 3). The simulated order of arrival is by layer, last layer first, and within a layer the reverse
-// of the definition order.
+// the second step, the reducer rebuilds its buckets in the order in which gradients arrived (fact
+// 3). In the simulated order of arrival, the last layer comes first, and the gradients within a
+// layer arrive in reverse definition order.
 #include "strategies/ddp/buckets.hpp"
 
 #include <algorithm>
@@ -24,13 +24,14 @@ std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors) {
 
 std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
                                 const std::vector<int>& order, const std::vector<double>& caps) {
-  // The open bucket of one kind of gradients, and the index of its cap.
+  // The open bucket of one kind of gradients, and the index of the bucket's cap.
   struct Open {
     Bucket bucket;
     std::size_t cap = 0;
   };
   std::vector<Bucket> closed;
-  std::map<std::pair<int, bool>, Open> open;  // by element size, and whether of experts
+  // By element size, and by whether the gradients are of experts.
+  std::map<std::pair<int, bool>, Open> open;
   for (const int index : order) {
     const GradientTensor& tensor = tensors[static_cast<std::size_t>(index)];
     Open& current = open[{tensor.element_bytes, tensor.expert}];
@@ -56,15 +57,16 @@ std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
 BucketPlan plan_buckets(const std::vector<GradientTensor>& tensors, const DdpOptions& options) {
   const std::vector<double> caps{options.first_bucket_bytes, options.bucket_bytes};
   if (options.find_unused_parameters && !options.static_graph) {
-    // Never rebuilt: cut in definition order, launched from the last to the first (fact 4).
+    // These buckets are never rebuilt. They are cut in definition order, and the last one is
+    // launched first (fact 4).
     std::vector<int> definition(tensors.size());
     std::iota(definition.begin(), definition.end(), 0);
     std::vector<Bucket> buckets = cut_buckets(tensors, definition, caps);
     std::reverse(buckets.begin(), buckets.end());
     return {buckets, buckets};
   }
-  // Facts 2 and 3: the first step has one bucket for everything, and the later steps have buckets
-  // in the order of arrival.
+  // Facts 2 and 3: the first step has one bucket for all gradients. The later steps have buckets in
+  // the order of arrival.
   const std::vector<int> order = arrival_order(tensors);
   const double no_cap = std::numeric_limits<double>::infinity();
   return {cut_buckets(tensors, order, {no_cap}), cut_buckets(tensors, order, caps)};

@@ -1,8 +1,8 @@
-// DDP's gradient buckets: the gradients of each bucket, and the order in which buckets are reduced
-// (facts 1-8). plan.cpp makes them before the simulation; time, memory and `export` use the same
+// DDP's gradient buckets: the gradients in each bucket, and the order in which buckets are reduced
+// (facts 1-8). plan.cpp makes them before the simulation. Time, memory and `export` use the same
 // buckets.
 //
-// Example with caps of 1 and 25 MiB, gradients in the order of their arrival:
+// Example with caps of 1 and 25 MiB. Gradients are listed in the order of their arrival:
 //   gradients     | 0.5 | 0.7 |  12  |  20  |  3  |   ...     (MiB)
 //   buckets       |  0: 1.2   |    1: 32    |  2: 3 ...       (closed once the cap is reached)
 #pragma once
@@ -14,30 +14,31 @@
 
 namespace lockstep {
 
-// Gradients that are reduced by one all-reduce.
+// Gradients that one all-reduce sums.
 struct Bucket {
   std::vector<int> tensors;  // indices into the list of gradient tensors
   double elements = 0;
   double bytes = 0;
-  int ready_after = 0;  // index of the layer whose backward completes the bucket
-  bool expert = false;  // all gradients are experts'; false = none is
-  // Horovod: seconds from the last gradient, or from the previous bucket's launch if that is later,
-  // to the all-reduce. 0 in PyTorch's DDP.
+  int ready_after = 0;  // index of the layer whose backward completes the bucket's last gradient
+  bool expert = false;  // whether the bucket holds gradients of experts only; false = it holds none
+  // Only for Horovod: seconds from the bucket's last gradient, or from the previous bucket's launch
+  // if that is later, to the all-reduce. 0 in PyTorch's DDP.
   double delay = 0;
 };
 
-// Indices of tensors in the order in which backward completes their gradients: last layer first.
+// Indices of tensors in the order in which backward completes their gradients: the last layer comes
+// first.
 std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors);
 
-// Cuts the tensors, in the order `order`, into buckets in the order of closing. A bucket is closed
-// once it holds at least its cap. So it may exceed the cap by less than one tensor, and no tensor
-// is split. The first cap is for the first bucket, and so on; the last cap is for all further
-// buckets. Different element sizes never share a bucket (fact 5), and experts never share one with
-// other parameters (fact H5).
+// Cuts the tensors, in the order `order`, into buckets; the result is in the order in which buckets
+// are closed. A bucket is closed when it holds at least its cap, so it exceeds the cap by less than
+// one tensor, and no tensor is split. The first cap is for the first bucket, and so on; the last
+// cap is for all further buckets. Tensors of different element sizes never share a bucket (fact 5),
+// and experts never share one with other parameters (fact H5).
 std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
                                 const std::vector<int>& order, const std::vector<double>& caps);
 
-// The buckets of a run, in the order of their launch.
+// The buckets of a run. Each list is in the order of launch.
 struct BucketPlan {
   std::vector<Bucket> first;  // in the first step
   std::vector<Bucket> later;  // in all further steps

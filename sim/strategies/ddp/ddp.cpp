@@ -1,6 +1,6 @@
 // DistributedDataParallel as hooks on the training step, in the order of PyTorch's reducer
-// (torch/csrc/distributed/c10d/reducer.cpp). Each hook issues copies and collectives that plan.hpp
-// has priced. Numbers in brackets are facts of docs/facts.md.
+// (torch/csrc/distributed/c10d/reducer.cpp). Each hook issues copies and collectives of the plan
+// (plan.hpp). Numbers in brackets are facts of docs/facts.md.
 //
 //   backward          |layers|layers|layers|
 //   at each cut              ^ copies into buckets; full buckets are launched in order
@@ -16,9 +16,9 @@ namespace lockstep {
 
 namespace {
 
-// Work of a communication hook on a CPU. The thread that carries collectives does it, one after the
-// other with them, and competes with backward for the core. So it is issued as a transfer of no
-// bytes that keeps one core busy.
+// Work of a communication hook on a CPU. The thread that runs the collectives does this work
+// between them, and competes with backward for the core. Therefore the work is issued as a transfer
+// without bytes that keeps one core busy.
 Event in_callback(TrainingContext& context, Communicator& communicator, const QueuedWork& work,
                   const Event& after) {
   const double cores = cores_per_rank(context.job.machine, context.job.mesh.gpus());
@@ -31,8 +31,8 @@ Event in_callback(TrainingContext& context, Communicator& communicator, const Qu
   return context.ranks.start(communicator, spec, after);
 }
 
-// PyTorch's reducer. Units of its passes are first the cuts of backward, then the batch norms with
-// statistics over all ranks.
+// PyTorch's reducer. The units of its passes are first the cuts of backward, then the SyncBatchNorm
+// layers.
 class Reducer final : public TrainingHooks {
  public:
   Reducer(TrainingContext& context, const DdpOptions& options)
@@ -61,10 +61,10 @@ class Reducer final : public TrainingHooks {
     return !batch.first && !batch.last && plan_.statistics.empty();
   }
 
-  // Broadcasts rank 0's buffers, one message for each type of element [15].
+  // Broadcasts rank 0's buffers, with one message for each element type [15].
   void begin_forward(const MicroBatch& batch) override {
     batch_ = batch;
-    // A forward that follows a micro-batch without reduction (no_sync) broadcasts nothing [15].
+    // A micro-batch after one that did not reduce (no_sync) broadcasts nothing [15].
     if (!batch.first) return;
     context_.copies(plan_.buffer_copies, "flatten buffers");
     std::vector<Event> sent;
@@ -75,14 +75,14 @@ class Reducer final : public TrainingHooks {
 
   void begin_backward(const MicroBatch& batch) override { batch_ = batch; }
 
-  // A batch norm over all ranks needs the statistics of all ranks before it normalizes.
+  // A SyncBatchNorm layer needs the statistics of all ranks before it normalises.
   Program pre_forward(int unit) override {
     gather_statistics(statistics_of(unit));
     co_return;
   }
 
-  // The backward of a batch norm over all ranks needs two sums over all ranks. A checkpointed one
-  // first repeats its forward.
+  // The backward of a SyncBatchNorm layer needs two sums over all ranks. If the layer is
+  // checkpointed, its forward is repeated first.
   Program pre_backward(int unit) override {
     const SharedStatistics& shared = statistics_of(unit);
     if (shared.again) gather_statistics(shared);
@@ -92,7 +92,7 @@ class Reducer final : public TrainingHooks {
   }
 
   // A cut: backward has filled one or more buckets. Copies gradients into their buckets, and
-  // launches buckets strictly in order as soon as they are full [8].
+  // launches full buckets strictly in order [8].
   Program post_backward(int cut) override {
     const DdpCut& here = plan_.schedule(batch_.step).cuts[static_cast<std::size_t>(cut)];
     context_.copies(here.copies, "gradients to buckets");
@@ -104,14 +104,14 @@ class Reducer final : public TrainingHooks {
   }
 
   // finalize_backward: waits for the buckets in order, decodes each one and copies it back [12].
-  // Kernels of a serial communication hook run here, after backward: on whichever stream they ran,
-  // they would take the device from backward [H124].
+  // The kernels of a serial communication hook run after backward, because on any stream they would
+  // take the device from backward [H124].
   Program end_backward() override {
     if (!batch_.last) co_return;
     const Event bitmap = plan_.bitmap.seconds > 0 ? collective(plan_.bitmap) : Event{};
     const std::vector<PlannedBucket>& buckets = plan_.schedule(batch_.step).buckets;
-    // Further steps of serial hooks, step by step over all buckets: while one bucket travels, the
-    // device works on the next one.
+    // The further steps of serial hooks. Each step is issued for all buckets before the next step,
+    // so that the device works on the next bucket while one bucket travels.
     bool more = true;
     for (std::size_t part = 1; std::exchange(more, false); ++part) {
       for (std::size_t i = 0; i < reduced_.size(); ++i) {
@@ -130,13 +130,13 @@ class Reducer final : public TrainingHooks {
       context_.copies(buckets[i].copy_out, "bucket to gradients");
     }
     ranks_.wait(bitmap);
-    // Horovod's optimizer waits for every gradient before it steps [H129].
+    // Horovod's optimizer waits for all gradients before its step [H129].
     if (waits_for_gradients_ && !reduced_.empty()) co_await ranks_.host_wait(reduced_.back());
     reduced_.clear();
   }
 
-  // After the first step buckets are rebuilt: rank 0 broadcasts the indices and the sizes of the
-  // new buckets, and the host of every rank waits for them [3].
+  // After the first step, buckets are rebuilt. Rank 0 broadcasts the indices and then the sizes of
+  // the new buckets, and the host of every rank waits for the sizes [3].
   Program after_update(int step) override {
     if (step > 0 || plan_.indices.seconds <= 0) co_return;
     const Event order = collective(plan_.indices);
@@ -150,22 +150,22 @@ class Reducer final : public TrainingHooks {
     return context_.collective(communicator_, transfer, ranks_.record());
   }
 
-  // SyncBatchNorm uses the same process group as the gradients, so its messages wait behind buckets
-  // that are on their way.
+  // SyncBatchNorm uses the process group of the gradients, so its messages wait for buckets that
+  // are under way.
   void gather_statistics(const SharedStatistics& shared) {
     context_.copies(shared.joined, "statistics");
     ranks_.wait(collective(shared.gather));
     context_.copies(shared.combined, "statistics");
   }
-  // In passes that reduce, units of batch norms are numbered after the cuts.
+  // In passes that reduce, the SyncBatchNorm units are numbered after the cuts.
   const SharedStatistics& statistics_of(int unit) const {
     const std::size_t cuts = batch_.last ? plan_.schedule(batch_.step).cuts.size() : 0;
     return plan_.statistics[static_cast<std::size_t>(unit) - cuts];
   }
 
   // Issues a bucket's reduction: the plain all-reduce, or the communication hook that replaces it
-  // [20, 21]. Returns the end of the reduction, or of a serial hook's first step; the further steps
-  // of a serial hook are issued by end_backward().
+  // [20, 21]. Returns the end of the reduction. If the hook is serial, only its first step is
+  // issued, and its end is returned; end_backward() issues the further steps.
   Event reduce(const PlannedBucket& bucket) {
     const HookPlan& hook = bucket.hook;
     Communicator& communicator = bucket.expert ? experts_ : communicator_;
@@ -188,7 +188,8 @@ class Reducer final : public TrainingHooks {
     return hook.after.busy > 0 ? on_hook_stream(hook.after, done) : done;
   }
 
-  // Work beside backward, on a stream of its own: PyTorch runs it in callbacks of the collective.
+  // Issues work beside backward, on a stream of its own, because PyTorch runs it in callbacks of
+  // the collective.
   Event on_hook_stream(const QueuedWork& work, const Event& after) {
     context_.provenance.add(work);
     return ranks_.enqueue(hook_stream_, work.span, after, true, "comm hook",
@@ -201,10 +202,10 @@ class Reducer final : public TrainingHooks {
   const DdpPlan plan_;
   Communicator& communicator_;
   Communicator& experts_;         // for gradients of experts
-  StreamId hook_stream_, cycle_;  // `cycle_`: delays by Horovod's background thread
+  StreamId hook_stream_, cycle_;  // `cycle_`: delays of Horovod's background thread
   const bool waits_for_gradients_;
   MicroBatch batch_;
-  std::vector<Event> reduced_;  // end of each bucket's reduction, for the buckets launched so far
+  std::vector<Event> reduced_;  // by bucket launched so far: the end of its reduction
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The strategy `ddp`, DistributedDataParallel: every rank holds all parameters, and gradients are
-// all-reduced in buckets while backward runs. Private to the room; others use strategies/table.hpp.
-// docs/strategies.md describes the model, strategies/strategy.hpp the overridden functions.
+// all-reduced in buckets while backward runs. Private to sim/strategies/ddp; other code uses
+// strategies/table.hpp. docs/ddp.md describes the model, and strategies/strategy.hpp the overridden
+// functions.
 #pragma once
 
 #include "strategies/ddp/options.hpp"

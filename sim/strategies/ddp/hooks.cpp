@@ -1,9 +1,9 @@
-// Prices compression by counting the passes of each kernel over device memory: casts, PowerSGD,
-// sparse messages and messages of few bits. Each function names the code or paper whose kernels it
-// counts. On CPUs a profile's measured stages replace the counts.
+// Computes the costs of compression by counting how often each kernel passes over device memory:
+// casts, PowerSGD, sparse messages and messages of few bits. Each function names the code or paper
+// whose kernels it counts. On CPUs, stages that a profile measured replace these counts.
 //
-// In the formulas n is the number of elements of a bucket, b the bytes of a gradient element, W the
-// number of ranks.
+// In the formulas, n is the number of elements of a bucket, b the number of bytes of a gradient
+// element, and W the number of ranks.
 #include "strategies/ddp/hooks.hpp"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace lockstep {
 
 namespace {
 
-// The plan from measured stages of a hook, on CPUs: stage 0, message 0, stage 1, message 1, and so
-// on. A stage whose message has no bytes joins the next stage. Returns a plan without steps if
-// nothing was measured.
+// The plan that a CPU profile's measured stages of a hook give: stage 0, message 0, stage 1,
+// message 1, and so on. If a message has no bytes, the stages before and after it are joined.
+// Returns a plan without steps if nothing was measured.
 HookPlan measured(const HookSettings& settings, const Bucket& bucket, Collective kind,
                   const std::vector<double>& messages, const HookPrices& prices) {
   HookPlan plan;
@@ -35,7 +35,8 @@ HookPlan measured(const HookSettings& settings, const Bucket& bucket, Collective
   return plan;
 }
 
-// Half-precision compression: cast, reduce half the bytes, divide and cast back in place (fact 20).
+// Half-precision compression: cast, reduce half of the bytes, divide, and cast back in place (fact
+// 20).
 HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
   const ComputeCosts& costs = prices.costs;
   const double half = 2 * bucket.elements;
@@ -46,11 +47,11 @@ HookPlan compress(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// PyTorch's Gram-Schmidt over one factor of each of `matrices` matrices, which have `bytes`
+// PyTorch's Gram-Schmidt over one factor of each of `matrices` matrices; the factors have `bytes`
 // together (powerSGD_hook.py: _orthogonalize). Three kernels divide a column by its norm plus
-// epsilon. Four kernels remove its part from the columns behind it: multiply, sum, multiply,
-// subtract. They make seven passes over these columns, with the writes in between; on average half
-// of the other columns are behind.
+// epsilon. Four kernels (multiply, sum, multiply, subtract) remove its part from the columns behind
+// it, in seven passes over these columns, including writes. On average, half of the other columns
+// are behind a column.
 QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts& costs) {
   const double column = bytes / rank;
   return append(costs.stream(3 * column * rank, 3 * rank * matrices),
@@ -59,10 +60,11 @@ QueuedWork gram_schmidt(double bytes, int rank, int matrices, const ComputeCosts
                     : costs.stream(7 * column * rank * (rank - 1) / 2, 4 * (rank - 1) * matrices));
 }
 
-// PowerSGD (fact 21): an m x n gradient M is replaced by P (m x r) and Q (n x r). Three reductions
-// wait for each other: the tensors that are too small to compress, P = M Q, and Q = M' P after P
-// was orthogonalized. With few columns every product is bound by reading or writing M once. Error
-// feedback adds three passes over the bucket before and three after.
+// PowerSGD (fact 21) replaces an m x n gradient M by the factors P (m x r) and Q (n x r). Three
+// reductions follow each other: the tensors that are too small to compress; P = M Q; and Q = M' P,
+// after P has been orthogonalised. Because the factors have few columns, the time of each product
+// is that of reading or writing M once. Error feedback adds three passes over the bucket before and
+// three after.
 HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tensors, int rank,
                    Orthogonalization orthogonalization, const HookPrices& prices) {
   const ComputeCosts& costs = prices.costs;
@@ -78,7 +80,8 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
     const double columns = tensor.elements / rows;
     const double kept = std::min<double>(rank, std::min(rows, columns));
     const double bytes = tensor.elements * tensor.element_bytes;
-    // Worth compressing only if the factors are smaller (min_compression_rate 2 in PyTorch).
+    // Compressed only if the factors are smaller than the tensor (min_compression_rate 2 in
+    // PyTorch).
     if (tensor.shape.size() < 2 || 2 * kept * (rows + columns) > tensor.elements) {
       plain += bytes;
       continue;
@@ -107,7 +110,7 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
         {append(orthogonal, costs.stream(matrices + q, compressed)), all_reduce(q)});
     plan.after = append(costs.stream(matrices, compressed), costs.stream(3 * bucket.bytes, 1));
   }
-  // PyTorch's many kernels compete with backward, so they run after it (fact H124).
+  // PyTorch's many kernels would compete with backward, so they run after it (fact H124).
   if (schmidt) {
     plan.serial = true;
     plan.decode = std::exchange(plan.after, {});
@@ -115,15 +118,15 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
   return plan;
 }
 
-// Bytes that reading or writing `elements` scattered elements takes: a sector of 32 bytes each
-// (CUDA programming guide, device memory accesses), at most one pass over the bucket.
+// Bytes that are moved to read or write `elements` scattered elements: a sector of 32 bytes for
+// each (CUDA programming guide, device memory accesses), but at most one pass over the bucket.
 double scattered(double elements, const Bucket& bucket) {
   return std::min(32 * elements, bucket.bytes);
 }
 constexpr double index_bytes = 4;  // fact H125
 
-// Top-k: select and keep the rest (top_k_work()), all-gather values and places, then add up the
-// messages of all ranks.
+// Top-k: selects the largest elements and keeps the rest (top_k_work()), all-gathers values and
+// places, then adds up the messages of all ranks.
 HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& prices) {
   const double sent = hook.fraction * bucket.elements;
   const double message = sent * (bucket.bytes / bucket.elements + index_bytes);
@@ -136,19 +139,20 @@ HookPlan top_k(const Bucket& bucket, const TopKHook& hook, const HookPrices& pri
            ? one_block_top_k_work(prices.costs, bucket.bytes, 1, prices.multiprocessors)
            : top_k_work(prices.costs, bucket.bytes, 1),
        prices.collective(Collective::all_gather, prices.ranks * message)});
-  // The bucket is cleared. Then each message is read, and its values are added at their places.
+  // First the bucket is cleared. Then each message is read, and its values are added at their
+  // places.
   plan.decode = append(
       prices.costs.stream(bucket.bytes, 1),
       prices.costs.stream(prices.ranks * (message + 2 * scattered(sent, bucket)), prices.ranks));
   return plan;
 }
 
-// Random-k: all ranks draw the same places, so the values are all-reduced without places.
+// Random-k: all ranks draw the same places, so the values are all-reduced and no places are sent.
 HookPlan random_k(const Bucket& bucket, const RandomKHook& hook, const HookPrices& prices) {
   const double sent = hook.fraction * bucket.elements;
   const double message = sent * bucket.bytes / bucket.elements;
   HookPlan plan;
-  // Feedback as in top_k_work(); places are drawn, then read to gather the numbers.
+  // The feedback is that of top_k_work(). Places are drawn, and then read to gather the values.
   plan.steps.push_back(
       {append(prices.costs.stream(3 * bucket.bytes, 2),
               prices.costs.stream(2 * index_bytes * sent + scattered(sent, bucket) + message, 2)),
@@ -161,7 +165,7 @@ HookPlan random_k(const Bucket& bucket, const RandomKHook& hook, const HookPrice
 
 constexpr double bits = 1.0 / 8;  // bytes of a sign
 
-// signSGD with majority vote. PyTorch's kernels read and write for each element, in bytes:
+// signSGD with majority vote. For each element, PyTorch's kernels read and write this many bytes:
 //   encode    compare with 0 (b + 1), weigh by the place in a byte (2), add up eight (1 + 1/8)
 //   decode    for each message: take bits apart (1/8 + 1), add to the sum (1 + 2 b)
 //             at the end: the sign of the sum (2 b)
@@ -175,9 +179,9 @@ HookPlan sign(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// QSGD with 8-bit levels. Bytes for each element: norm (b), random numbers (b), levels (2 b + 1).
-// To decode one message: scale its levels and add them (1 + 2 b). A message is n bytes and a norm
-// of 4.
+// QSGD with 8-bit levels. Bytes moved for each element to encode: norm (b), random numbers (b),
+// levels (2 b + 1). To decode one message, its levels are scaled and added (1 + 2 b). A message has
+// n bytes and a norm of 4 bytes.
 HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const double message = n + 4;
@@ -188,13 +192,13 @@ HookPlan qsgd(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// 1-bit Adam's exchange (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank owns a
-// part of the elements. Every rank sends the signs of each part to its owner (all-to-all), the
-// owner adds them up, and sends the signs of the sum to all (all-gather). Both compressions keep
-// their errors. The passes of that code over all elements:
-//   compression             24 of numbers, 4 of bytes, in 14 kernels
-//   sum of received signs    8 of numbers, 2 of bytes, in 6 kernels
-//   the final gradients      9 of numbers, 2 of bytes, in 6 kernels
+// The exchange of 1-bit Adam (DeepSpeed, runtime/comm/nccl.py: compressed_allreduce). Each rank
+// owns a part of the elements. Every rank sends the signs of each part to its owner (all-to-all).
+// The owner adds the signs up and sends the signs of the sum to all ranks (all-gather). Both
+// compressions keep their errors for the next step. Passes of that code over all elements:
+//   compression             24 passes over numbers, 4 over bytes, in 14 kernels
+//   sum of received signs    8 passes over numbers, 2 over bytes, in 6 kernels
+//   the final gradients      9 passes over numbers, 2 over bytes, in 6 kernels
 HookPlan one_bit(const Bucket& bucket, const HookPrices& prices) {
   const double n = bucket.elements, b = bucket.bytes / n;
   const auto compression = [&](double elements) {
@@ -217,7 +221,7 @@ HookPlan plain(const Bucket& bucket, const HookPrices& prices) {
   return plan;
 }
 
-// One visitor out of several lambdas, for std::visit.
+// Combines several lambdas into one visitor for std::visit.
 template <class... F>
 struct Cases : F... {
   using F::operator()...;
@@ -267,8 +271,8 @@ HookMemory hook_memory(const CommHook& hook, int ranks, double element_bytes) {
           [&](const QsgdHook&) {
             return HookMemory{0, own_and_all / b};
           },
-          // The second error belongs to the part of the elements that a rank adds up. Each message
-          // is held twice: sent and received.
+          // Each rank also keeps the error of the part that it owns. Each message is held twice: as
+          // sent and as received.
           [&](const OneBitHook&) {
             return HookMemory{1 + 1.0 / ranks, 2 * bits / b};
           }},

@@ -1,6 +1,6 @@
 // Plays Horovod's background thread (horovod/common/operations.cc) over the nominal times of
-// backward: sleep, look, agree with the other ranks, fuse, launch. The result is a list of buckets
-// with delays, which the training loop then reduces like PyTorch's buckets.
+// backward: sleep, check, agree with the other ranks, fuse, launch. The result is a list of buckets
+// with delays, which the training loop reduces like PyTorch's buckets.
 #include "strategies/ddp/horovod.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ bool fits(const Bucket& bucket, const GradientTensor& last, const GradientTensor
 
 }  // namespace
 
-// Appends the layers' work in order; host and span of the sum are the two times.
+// Appends the layers' work in order. Host and span of the sum are the two times of a layer.
 std::vector<GradientReady> gradients_ready(const Job& job) {
   const std::size_t layers = job.step->layers.size();
   std::vector<LayerCost> costs;
@@ -66,13 +66,13 @@ std::vector<Bucket> fuse_when_ready(const std::vector<GradientTensor>& tensors,
     return ready[static_cast<std::size_t>(at(tensors, order[i]).layer)];
   };
   std::vector<Bucket> buckets;
-  double launched = 0;           // time at which the latest bucket was launched; the thread is free
+  double launched = 0;  // launch time of the latest bucket, at which the thread is free again
   double begun = -fusion.cycle;  // time at which the latest cycle began
   for (std::size_t next = 0; next < order.size();) {
-    // A thread that sleeps sees a tensor half a cycle late on average.
+    // A thread that sleeps notices a tensor half a cycle late on average.
     begun = std::max({launched, begun + fusion.cycle, ready_of(next).issued + fusion.cycle / 2});
     const double agreed = begun + negotiation;
-    // Whether tensor i was issued when the cycle began.
+    // Whether tensor i had been issued when the cycle began.
     const auto seen = [&](std::size_t i) {
       return i < order.size() && ready_of(i).issued <= begun;
     };
@@ -82,7 +82,7 @@ std::vector<Bucket> fuse_when_ready(const std::vector<GradientTensor>& tensors,
         add(bucket, order[next], at(tensors, order[next]));
       } while (seen(++next) && fits(bucket, at(tensors, order[next - 1]), at(tensors, order[next]),
                                     fusion.threshold));
-      // The bucket is launched when its data are there, the thread is free, and the ranks agree.
+      // The bucket is launched when its data are complete, the thread is free, and the ranks agree.
       const double done = ready_of(next - 1).done, before = std::max(done, launched);
       launched = std::max(agreed, before);
       bucket.delay = launched - before;

@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// The tensors of each bucket, for the buckets of the first step and then of the later steps.
+// The tensors of each bucket: first the buckets of the first step, then the buckets of later steps.
 std::vector<std::vector<int>> bucket_tensors(const Job& job, const DdpOptions& options) {
   const BucketPlan plan = ddp_buckets(job, options);
   std::vector<std::vector<int>> tensors;
@@ -29,7 +29,7 @@ std::vector<IdleOption> Ddp::idle_options(const Job& job) const {
   const std::string nothing = "one GPU reduces nothing";
   const std::string megatron = "without overlap Megatron keeps all gradients in one buffer";
   const std::string horovod = "Horovod has its own buffer";
-  // A bucket size is idle if its default gives the same buckets.
+  // A bucket size is idle if the default size gives the same buckets.
   const auto idle_size = [&](const char* option, double DdpOptions::*size) {
     if (o.*size == usual.*size) return;
     DdpOptions other = o;

@@ -1,5 +1,5 @@
 // DDP's device memory and messages: a replica with its buckets (facts 13, 14), the state of a
-// communication hook, and buffers of communicators. The allocator plays the plan (memory room).
+// communication hook, and the buffers of communicators. The allocator plays the plan (sim/memory).
 #include <nlohmann/json.hpp>
 
 #include "strategies/common/stage_memory.hpp"
@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// The memory of a rank, with the buckets of the second and later steps. PyTorch allocates them when
-// it rebuilds the buckets of the first step.
+// The memory of a rank, with the buckets of the second and later steps. PyTorch allocates these
+// when it rebuilds the buckets of the first step.
 MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.mesh.copies() == 1) return plan;
@@ -22,7 +22,7 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   }
   if (const auto* horovod = std::get_if<HorovodFusion>(&options.fusion)) {
     plan.replicated.rebuilds_buckets = false;
-    // All buckets go through one buffer.
+    // All buckets pass through one buffer.
     if (!has_main_gradients(job.step->precision)) {
       plan.replicated.bucket_bytes.assign(1, horovod->threshold);
     }

@@ -1,6 +1,6 @@
-// Options of the strategy `ddp` in a scenario file. One describe() per struct declares each field's
-// name, text, unit and range; the file reader, the JSON Schema and the docs are generated from it
-// (core/fields.hpp). Semantics: docs/strategies.md and the facts cited below.
+// Options of the strategy `ddp` in a scenario file. For each struct, one describe() declares the
+// name, text, unit and range of its fields; the file reader, the JSON Schema and the docs are
+// generated from it (core/fields.hpp). docs/ddp.md and the facts cited below explain the meaning.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 
 namespace lockstep {
 
-// The method that orthogonalizes the columns of PowerSGD's factors.
+// The method that orthogonalises the columns of PowerSGD's factors.
 enum class Orthogonalization {
-  fused,         // one kernel a column
-  gram_schmidt,  // PyTorch's: seven kernels a column, for both factors (fact 21)
+  fused,         // one kernel for each column
+  gram_schmidt,  // PyTorch's code: seven kernels for each column, for both factors (fact 21)
 };
 template <>
 struct EnumNames<Orthogonalization> {
@@ -24,16 +24,16 @@ struct EnumNames<Orthogonalization> {
 };
 // The kernels that select the largest elements (pytorch pull request 71081).
 enum class Selection {
-  many_blocks,  // PyTorch from 1.12 on: the whole device reads, 8 of 32 bits in each pass
-  one_block,    // before: one multiprocessor reads, 2 bits in each pass
+  many_blocks,  // PyTorch from 1.12 on: the whole device reads; 8 of 32 bits in each pass
+  one_block,    // PyTorch before 1.12: one multiprocessor reads; 2 bits in each pass
 };
 template <>
 struct EnumNames<Selection> {
   static constexpr std::array names{"many-blocks", "one-block"};
 };
 
-// Each hook replaces the plain all-reduce of a bucket. All hooks except PlainHook, the two casts,
-// SignHook and QsgdHook keep unsent values for the next step (error feedback).
+// Each hook replaces the plain all-reduce of a bucket. All hooks keep unsent values for the next
+// step (error feedback), except PlainHook, the two casts, SignHook and QsgdHook.
 struct PlainHook {};  // the plain all-reduce
 struct Fp16Hook {};   // gradients are cast to fp16 for the all-reduce (fact 20)
 struct Bf16Hook {};   // gradients are cast to bf16 for the all-reduce (fact 20)
@@ -42,15 +42,15 @@ struct PowerSgdHook {
   std::optional<int> rank;  // absent = DdpOptions::power_sgd_rank
   Orthogonalization orthogonalization = Orthogonalization::fused;
 };
-// The largest elements. Ranks choose different places, so values and places are all-gathered.
+// Sends the largest elements. Ranks choose different places, so values and places are all-gathered.
 struct TopKHook {
-  double fraction = 0.01;  // sent elements over all elements of a bucket
+  double fraction = 0.01;  // number of sent elements divided by number of elements in a bucket
   Selection selection = Selection::many_blocks;
 };
-// Elements at random places. All ranks draw the places from a common seed, so the values can be
-// all-reduced.
+// Sends elements at random places. All ranks draw the same places from a common seed, so the values
+// can be all-reduced.
 struct RandomKHook {
-  double fraction = 0.01;  // sent elements over all elements of a bucket
+  double fraction = 0.01;  // number of sent elements divided by number of elements in a bucket
 };
 struct SignHook {};    // signSGD with majority vote: one bit per element is all-gathered
 struct QsgdHook {};    // one byte per element and one norm per bucket are all-gathered
@@ -98,11 +98,11 @@ template <class Visitor>
 void describe(Visitor&, OneBitHook&) {}
 
 // The rule that groups gradients into buckets.
-struct BucketFusion {};  // PyTorch: buckets of bucket_size, the same in every step
-// Horovod: the gradients that are ready when a background thread looks (fact H129).
+struct BucketFusion {};  // PyTorch: buckets of bucket_size, equal in every step
+// Horovod: the gradients that are ready when a background thread checks (fact H129).
 struct HorovodFusion {
-  double cycle = 1e-3;                       // seconds between two looks (HOROVOD_CYCLE_TIME)
-  double threshold = 128 * 1024.0 * 1024.0;  // bytes of a bucket (HOROVOD_FUSION_THRESHOLD)
+  double cycle = 1e-3;                       // seconds between two checks (HOROVOD_CYCLE_TIME)
+  double threshold = 128 * 1024.0 * 1024.0;  // largest bucket in bytes (HOROVOD_FUSION_THRESHOLD)
 };
 using GradientFusion = std::variant<BucketFusion, HorovodFusion>;
 template <>
@@ -143,11 +143,11 @@ struct DdpOptions {
   GradientFusion fusion;
   CommHook comm_hook;      // facts 20, 21, H123, H125
   int power_sgd_rank = 1;  // fact 21
-  bool overlap = true;     // false: all buckets are reduced after backward (Megatron's local DDP,
-                           // no_sync-like loops)
-  double gradient_bytes = 0;  // bytes per gradient element on the wire; 0 = by precision
+  // False: all buckets are reduced after backward (Megatron's local DDP, no_sync-like loops).
+  bool overlap = true;
+  double gradient_bytes = 0;  // bytes of a gradient element in messages; 0 = by the precision
 
-  // Whether Horovod groups and reduces the gradients instead of PyTorch's reducer.
+  // Whether Horovod, not PyTorch's reducer, groups and reduces the gradients.
   bool horovod() const { return std::holds_alternative<HorovodFusion>(fusion); }
 };
 

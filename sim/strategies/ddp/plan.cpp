@@ -1,5 +1,5 @@
-// Plans a DDP step. Backward is cut after each layer whose gradients fill a bucket; copies,
-// broadcasts and reductions get their prices. Numbers in brackets are facts of docs/facts.md.
+// Plans a DDP step: cuts backward after each layer whose gradients fill a bucket, and computes the
+// costs of copies, broadcasts and reductions. Numbers in brackets are facts of docs/facts.md.
 #include "strategies/ddp/plan.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// Prices and passes of one part of the model.
+// The costs and passes of one part of the model.
 class Planner {
  public:
   Planner(TrainingContext& context, const Replica& replica, const DdpOptions& options)
@@ -29,12 +29,12 @@ class Planner {
     return network_.collective(group_, kind, bytes);
   }
 
-  // The passes, cuts and prices for these buckets. Walks the layers from the last to the first; a
-  // cut collects the copies of all layers since the previous cut and launches the buckets that are
+  // The passes, cuts and costs for these buckets. Visits the layers from the last to the first. A
+  // cut collects the copies of all layers since the previous cut, and launches the buckets that are
   // full.
   DdpSchedule schedule(const std::vector<Bucket>& buckets) const {
     DdpSchedule result;
-    // Transfers carry the bucket's number for an observer.
+    // A transfer contains the bucket's number for an observer.
     for (const Bucket& bucket : buckets) {
       result.buckets.push_back(planned(bucket));
       for (HookStep& part : result.buckets.back().hook.steps) {
@@ -43,7 +43,7 @@ class Planner {
       }
     }
     const int layers = static_cast<int>(layers_.size());
-    std::vector<double> bytes(layers_.size(), 0.0);  // by layer: of its gradients
+    std::vector<double> bytes(layers_.size(), 0.0);  // by layer: bytes of its gradients
     std::vector<int> counts(layers_.size(), 0);      // by layer: number of its gradients
     for (const GradientTensor& tensor : tensors_) {
       const auto layer = static_cast<std::size_t>(tensor.layer);
@@ -58,7 +58,7 @@ class Planner {
     for (int layer = layers - 1; layer >= 0; --layer) {
       copied += 2 * bytes[static_cast<std::size_t>(layer)];
       copies += counts[static_cast<std::size_t>(layer)];
-      // Without overlap all buckets are launched after the first layer's backward.
+      // Without overlap, all buckets are launched after the backward of the first layer.
       const auto full = [&](const Bucket& bucket) {
         return layer == 0 || (options_.overlap && layer <= bucket.ready_after);
       };
@@ -67,8 +67,8 @@ class Planner {
         cut.launches.push_back(next++);
       }
       if (cut.launches.empty() && layer > 0) continue;
-      // Copies into buckets are one kernel per gradient [7]. fp32 main gradients lie in their
-      // buckets already, and adding to them is part of backward. Horovod copies later, bucket by
+      // Each gradient is copied into its bucket by one kernel [7]. fp32 main gradients already lie
+      // in their buckets, and backward includes adding to them. Horovod copies later, bucket by
       // bucket.
       if (copies > 0 && !options_.horovod() && !has_main_gradients(job_.step->precision)) {
         cut.copies = job_.costs->stream(copied, keeps_one_buffer(job_, options_) ? 1 : copies);
@@ -82,18 +82,18 @@ class Planner {
     return result;
   }
 
-  // Passes with `units`, and with the batch norms over all ranks as the last units.
+  // Lays out passes with `units`, followed by the SyncBatchNorm layers as the last units.
   Passes laid_out(const std::vector<LayerCost>& layers, std::vector<HookedUnit> units) const {
     for (const int layer : statistics_) units.push_back({.first = layer, .last = layer});
     return lay_out(layers, hook_places(units, layers.size()), splits_backward_);
   }
 
-  // Prices of the batch norms over all ranks, by the bytes of their saved statistics.
+  // The costs of the SyncBatchNorm layers, from the bytes of their saved statistics.
   std::vector<SharedStatistics> statistics() const {
     std::vector<SharedStatistics> shared;
     for (const int index : statistics_) {
       const Layer& layer = job_.step->layers[static_cast<std::size_t>(index)];
-      // Mean and inverse deviation of each channel, in fp32; backward sums as many.
+      // Mean and inverse deviation of each channel, in fp32. Backward sums equally many values.
       const double sums =
           std::find_if(layer.saved.begin(), layer.saved.end(), [](const SavedTensor& saved) {
             return saved.name == "statistics";
@@ -112,7 +112,7 @@ class Planner {
     return shared;
   }
 
-  // Prices of the broadcasts of buffers [15].
+  // The costs of the broadcasts of buffers [15].
   void buffers(DdpPlan& plan) const {
     double bytes = 0;
     int buffers = 0;
@@ -123,8 +123,8 @@ class Planner {
       counters += layer.counters;
     }
     if (buffers == 0) return;
-    // One broadcast for each type: the statistics, then the int64 counters (seen in PyTorch 2.15,
-    // calibrate/oracle).
+    // One broadcast for each element type: first the statistics, then the int64 counters (seen in
+    // PyTorch 2.15, calibrate/oracle).
     const double counter_bytes = 8.0 * counters;
     plan.buffers.push_back(collective(Collective::broadcast, bytes - counter_bytes));
     if (counters > 0) plan.buffers.push_back(collective(Collective::broadcast, counter_bytes));
@@ -133,7 +133,7 @@ class Planner {
   }
 
  private:
-  // Prices of one bucket's reduction and copies.
+  // The costs of one bucket's reduction and copies.
   PlannedBucket planned(const Bucket& bucket) const {
     const CommGroup group = bucket.expert ? expert_gradient_group(job_) : group_;
     const HookPrices prices{
@@ -144,8 +144,8 @@ class Planner {
     result.hook = plan_hook(options_, bucket, tensors_, prices);
     result.delay = bucket.delay;
     if (options_.horovod()) {
-      // One kernel copies all tensors of a bucket in, another copies them out. A bucket of one
-      // tensor is reduced in its place.
+      // One kernel copies all tensors of a bucket in, and another copies them out. If a bucket has
+      // a single tensor, it is reduced in place.
       if (bucket.tensors.size() == 1) return result;
       result.joined = job_.costs->stream(2 * bucket.bytes, 1);
       result.hook.after = append(result.hook.after, result.joined);
@@ -165,7 +165,7 @@ class Planner {
   const DdpOptions& options_;
   const CommGroup group_;
   const bool splits_backward_;
-  const std::vector<int> statistics_;  // indices of batch norms over all ranks
+  const std::vector<int> statistics_;  // indices of the SyncBatchNorm layers
 };
 
 }  // namespace
@@ -211,7 +211,7 @@ bool keeps_one_buffer(const Job& job, const DdpOptions& options) {
   return job.framework == FrameworkKind::megatron && !options.overlap;
 }
 
-// One bucket that no model fills, and gradients that lie in it.
+// One bucket that no model can fill; the gradients lie in the bucket.
 DdpOptions options_for(const Job& job, DdpOptions options) {
   if (!keeps_one_buffer(job, options)) return options;
   constexpr double all = 1e18;
@@ -229,7 +229,7 @@ std::vector<GradientTensor> ddp_tensors(const Job& job, const DdpOptions& option
   return gradient_tensors(*job.step, ddp_gradient_bytes(options, job.step->precision));
 }
 
-// Horovod fuses by readiness in every step, so its first step is not special.
+// Horovod fuses by readiness in every step, so that its first step has no other buckets.
 BucketPlan ddp_buckets(const Job& job, const DdpOptions& options) {
   const std::vector<GradientTensor> tensors = ddp_tensors(job, options);
   const auto* horovod = std::get_if<HorovodFusion>(&options.fusion);

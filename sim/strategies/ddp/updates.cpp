@@ -1,7 +1,7 @@
 // Describes DDP's updates for the accuracy replay, which trains with real gradients
-// (calibrate/convergence/compression.hpp): the compression of gradients, and the versions of the
-// parameters that stages of a pipeline that never drains have read (PipeDream). The form is
-// UpdateSchedule of results/schedule.hpp.
+// (calibrate/convergence/compression.hpp): the compression of gradients, and the parameter versions
+// that the stages of a pipeline read if it never drains (PipeDream). The result is an
+// UpdateSchedule (results/schedule.hpp).
 #include "results/schedule.hpp"
 #include "strategies/ddp/ddp.hpp"
 #include "strategies/ddp/plan.hpp"
@@ -10,8 +10,9 @@ namespace lockstep {
 
 namespace {
 
-// The number format in which gradients are sent. A casting hook decides first. Elements of two
-// bytes have the format of the matrix products, or bf16 if the products are in fp32.
+// The number format in which gradients are sent. A hook that casts determines it. Otherwise,
+// elements of two bytes have the format of the matrix products, or bf16 if the products are in
+// fp32.
 GradientElement element_of(const DdpOptions& options, Precision precision) {
   if (std::holds_alternative<Fp16Hook>(options.comm_hook)) return GradientElement::fp16;
   if (std::holds_alternative<Bf16Hook>(options.comm_hook)) return GradientElement::bf16;
@@ -19,7 +20,7 @@ GradientElement element_of(const DdpOptions& options, Precision precision) {
   return math_mode(precision) == MathMode::fp16 ? GradientElement::fp16 : GradientElement::bf16;
 }
 
-// Visitor over communication hooks that fills the schedule's compression.
+// A visitor of communication hooks that fills the schedule's compression.
 struct Compressed {
   CompressedMean& reduction;
   int usual_rank;
@@ -44,14 +45,14 @@ struct Compressed {
   void operator()(const OneBitHook&) { reduction.compression = Compression::onebit; }
 };
 
-// Whether the result of a compression depends on the division into buckets. Signs and low-rank
-// factors of matrices do not.
+// Whether the result of a compression depends on the division into buckets. It does not for signs
+// and for low-rank factors of matrices.
 bool differs_by_bucket(Compression compression) {
   return compression != Compression::none && compression != Compression::sign &&
          compression != Compression::powersgd;
 }
 
-// The parameters of each stage as one message, by stage.
+// By stage: the parameters of the stage as one message.
 std::vector<std::vector<ParameterPiece>> stage_messages(const Job& job) {
   const PipelineShape shape = pipeline_shape(job);
   std::vector<int> stage_of_layer(job.step->layers.size(), 0);
@@ -73,8 +74,8 @@ std::vector<std::vector<ParameterPiece>> stage_messages(const Job& job) {
   return messages;
 }
 
-// Divides each update into one update for each stage: stages update apart, and a gradient was
-// computed on a different version in each stage (stage_staleness()).
+// Divides each update into one update for each stage, because stages update separately, and a
+// gradient was computed on a different parameter version in each stage (stage_staleness()).
 void update_by_stage(const Job& job, UpdateSchedule& schedule) {
   const PipelineSchedule pipeline = job.parallel.pipeline.schedule;
   const PipelineShape shape = pipeline_shape(job);
@@ -104,8 +105,8 @@ bool never_drains(const Job& job) {
 std::vector<std::string> Ddp::not_replayed(const Job& job) const {
   std::vector<std::string> options;
   if (!never_drains(job)) return options;
-  // With accumulation the micro-batches of one update read different versions, but the replay uses
-  // one version for a whole update. PipeDream-2BW reads one version.
+  // With accumulation, the micro-batches of one update read different versions, but the replay uses
+  // one version for a whole update. PipeDream-2BW reads only one version.
   const bool alike = job.parallel.pipeline.schedule == PipelineSchedule::pipedream_2bw;
   if (!alike && job.accumulation > 1) options.push_back("parallel.pipeline.schedule");
   if (!std::holds_alternative<PlainHook>(options_.comm_hook) && job.mesh.copies() > 1) {

@@ -1,6 +1,6 @@
-// FSDP's simulation, its update on the device or on the host, its precision and the notes about it.
-// The hooks that issue work are in fsdp1.cpp and fsdp2.cpp. Numbers in brackets are facts of
-// docs/facts.md.
+// FSDP's simulation, its update on the device or on the host, its precision, and its notes in the
+// result. The hooks that issue work are in fsdp1.cpp and fsdp2.cpp. Numbers in brackets are facts
+// of docs/facts.md.
 #include "strategies/fsdp/fsdp.hpp"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& netwo
   }
   UpdateWork work = update_work(job, shard, shard);
   if (work.clips) {
-    // Clipping is three streams: one to read for the norm, two to read and write for scaling. The
+    // Clipping is three streams: one reads for the norm, and two read and write for scaling. The
     // ranks agree on the norm in between.
     const double bytes = clipping_bytes(job.step->precision, shard.elements);
     const int launches = clipping_launches(shard.elements, shard.tensors);
@@ -53,7 +53,7 @@ UpdateWork update_of(const Job& job, const FsdpLayout& layout, JobNetwork& netwo
 }
 
 // With hybrid groups, transfers of the shard groups and of the replica groups may meet on links. A
-// unit has two gathers and one reduction with its all-reduce, for each micro-batch that reduces.
+// unit has two gathers, and for each micro-batch that reduces, one reduction with its all-reduce.
 Engine engine_for(const Job& job, const FsdpLayout& layout) {
   const bool hybrid = layout.groups.hybrid() || layout.node_groups.hybrid();
   const bool meet = hybrid && job.simulation.network == NetworkKind::flow;
@@ -62,8 +62,8 @@ Engine engine_for(const Job& job, const FsdpLayout& layout) {
                        alike_steps(job.stragglers));
 }
 
-// Adds a note if the device waits for the host for a tenth of the step or more, and FSDP's hooks
-// are at least half of this wait.
+// Adds a note if the device waits for the host for at least a tenth of the step, and FSDP's hooks
+// cause at least half of this wait.
 void note_many_units(const Job& job, const FsdpLayout& layout, double hook_seconds,
                      StrategyResult& result) {
   constexpr double hooks_of_a_unit = 4;  // before and after, forward and backward
@@ -77,7 +77,7 @@ void note_many_units(const Job& job, const FsdpLayout& layout, double hook_secon
                   layout.units.size()));
 }
 
-// Notes about options that the layout has resolved differently than the user wrote.
+// Notes about options that the layout has resolved differently from the user's choice.
 std::vector<std::string> notes(const Job& job, const FsdpOptions& wanted,
                                const FsdpLayout& layout) {
   std::vector<std::string> result;
@@ -107,9 +107,9 @@ int Fsdp::state_ranks(const Job& job) const {
   return fsdp_layout(job, options_).groups.ranks * (job.mesh.gpus() / job.mesh.copies());
 }
 
-// FSDP's mixed precision gathers parameters in half precision and runs every operator in it, norms
-// included, without autocast; shards, gradients and the optimizer stay fp32 (fact 43). So the
-// step's operators are the same as in pure half precision.
+// FSDP's mixed precision gathers parameters in half precision and runs every operator in half
+// precision, including norms, without autocast. Shards, gradients and the optimizer remain in fp32
+// (fact 43). Therefore the step's operators are the same as in pure half precision.
 Precision Fsdp::compute_precision(Precision precision) const {
   if (options_.gather_bytes > 2) return precision;
   if (precision == Precision::amp_fp16) return Precision::pure_fp16;
@@ -128,8 +128,9 @@ bool Fsdp::widens_batch_norm(Precision precision) const {
          compute_precision(precision) != precision;
 }
 
-// Parameters that are gathered in half precision are computed in it (fact 43). The element size
-// alone does not say whether this is fp16 or bf16, so it must not be smaller than the precision's.
+// If parameters are gathered in half precision, operators compute in half precision (fact 43). The
+// element size does not determine whether this is fp16 or bf16, so it must not be smaller than the
+// precision's size.
 std::optional<Diagnostic> Fsdp::misfit(Precision precision) const {
   if (has_main_gradients(precision)) {
     Diagnostic diagnostic;

@@ -1,7 +1,7 @@
 // The strategy `fsdp`: FullyShardedDataParallel (FSDP1) and fully_shard (FSDP2). Parameters,
-// gradients and optimizer state are sharded; a unit's parameters are gathered before it computes.
-// Private to the room; others use strategies/table.hpp. Schedules are in fsdp1.cpp and fsdp2.cpp,
-// prices in plan.cpp, memory in sharded_state.cpp.
+// gradients and optimizer state are sharded; the parameters of a unit (units.hpp) are gathered
+// before the unit computes. Private to sim/strategies/fsdp; other code uses strategies/table.hpp.
+// Schedules are in fsdp1.cpp and fsdp2.cpp, costs in plan.cpp, memory in sharded_state.cpp.
 #pragma once
 
 #include "strategies/common/offload.hpp"
@@ -33,11 +33,11 @@ class Fsdp final : public StrategyOf<FsdpOptions> {
                                              const Device& device) const override;
 };
 
-// Device memory of a rank of the stage. `layout`: of the stage's job.
+// Device memory of a rank of the stage. `layout` is that of the stage's job.
 StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
                        const MemoryQuery& query = {});
 
-// Bytes that all ranks of the fullest node keep on its host and drives; 0 without offload.
+// Bytes that all ranks of the fullest node store on its host and drives; 0 without offload.
 OffloadedMemory fsdp_offloaded_memory(const Job& job, const FsdpLayout& layout);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // FullyShardedDataParallel (FSDP1) on its streams: pre-unshard (casts and copies of shards),
 // post-backward (reductions), all-reduce (hybrid), and the compute stream [29]. The host issues
-// actions in the order of FsdpOrder and blocks in the rate limiter only. Numbers in brackets are
+// actions in the order of FsdpOrder and blocks only in the rate limiter. Numbers in brackets are
 // facts of docs/facts.md.
 //
 //   forward   [cast or copy of the shard] -> rate limiter -> all-gather -> compute waits -> compute
@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 // Host seconds from the end of the rate limiter's wait to the launch of the all-gather: 235 us
-// [35], less the cost of issuing a collective, which context.collective() adds.
+// [35], less the time to issue a collective, which context.collective() adds.
 constexpr double resume_seconds = 235e-6 - issue_before_launch;
 
 }  // namespace
@@ -47,11 +47,11 @@ Program Fsdp1Hooks::pre_backward(int unit) {
   co_await prepare(order_.pre_backward(unit));
 }
 
-// All actions that need the gradient refer to one moment in the compute stream: the gradient is
+// All actions that need the gradient refer to the same event on the compute stream: the gradient is
 // complete before a prefetch or reshard is issued.
 Program Fsdp1Hooks::post_backward(int u) {
   const FsdpUnitPlan& unit = plan_.unit(u);
-  std::optional<Event> gradient;  // the moment at which the gradient is complete
+  std::optional<Event> gradient;  // the event that the gradient is complete
   const auto complete = [&] {
     if (!gradient) gradient = ranks_.record();
     return *gradient;
@@ -83,7 +83,8 @@ Program Fsdp1Hooks::post_backward(int u) {
 }
 
 Event Fsdp1Hooks::await_reductions() {
-  // Waits in the order of the moments, so that each gap is booked by its own cause.
+  // The waits are in the order of the events, so that the idle time before each is booked by its
+  // own cause.
   ranks_.wait(collective_before_);
   ranks_.wait(last_input_);
   ranks_.wait(last_collective_);
@@ -96,7 +97,7 @@ Program Fsdp1Hooks::finish(const FsdpAction& action) {
   if (action.deed == FsdpDeed::reduce) co_await reduce(action.unit, ranks_.record());
 }
 
-// Gathers units, and lets the compute stream wait for the units that compute next.
+// Gathers units, and makes the compute stream wait for the units that compute next.
 Program Fsdp1Hooks::prepare(FsdpOrder::Actions actions) {
   for (const FsdpAction& action : actions) {
     if (action.deed == FsdpDeed::unshard) {
@@ -107,7 +108,7 @@ Program Fsdp1Hooks::prepare(FsdpOrder::Actions actions) {
   }
 }
 
-// Cast or copy of the shard on the pre-unshard stream, then the rate limiter, then the all-gather
+// A cast or copy of the shard on the pre-unshard stream, then the rate limiter, then the all-gather
 // [31].
 Program Fsdp1Hooks::unshard(const FsdpAction& action) {
   const FsdpUnitPlan& unit = plan_.unit(action.unit);
@@ -126,15 +127,15 @@ Program Fsdp1Hooks::unshard(const FsdpAction& action) {
   ranks_.host(unit.unshard_views);
 }
 
-// `freed`: the unit's compute is over; the rate limiter waits for this moment.
+// `freed` is the event that the unit's compute has ended; the rate limiter waits for it.
 void Fsdp1Hooks::reshard(const FsdpAction& action, const Event& freed) {
   if (!plan_.layout.sharded()) return;
   ranks_.host(plan_.unit(action.unit).reshard_views);
   if (action.limited) freed_.push_back(freed);
 }
 
-// Casts, divisions and the reduce-scatter on the post-backward stream. The hybrid all-reduce and
-// the kernels after it have a stream of their own [39].
+// Casts, divisions and the reduce-scatter run on the post-backward stream. The hybrid all-reduce
+// and the kernels after it run on a stream of their own [39].
 Program Fsdp1Hooks::reduce(int u, Event gradient) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   StreamId stream = post_backward_;
@@ -142,7 +143,7 @@ Program Fsdp1Hooks::reduce(int u, Event gradient) {
   collective_before_ = last_collective_;
   if (plan_.layout.sharded()) {
     done = over_shards(unit, unit.reduce, done);
-    // The stream waits for its collective: an entry without seconds.
+    // An item without seconds makes the stream wait for its collective.
     done = ranks_.enqueue(stream, 0, last_collective_ = done, false);
     if (plan_.layout.groups.replicas > 1) stream = all_reduce_;
   }
@@ -153,7 +154,7 @@ Program Fsdp1Hooks::reduce(int u, Event gradient) {
   if (unit.to_host.seconds > 0) {
     done = offloaded_.gradients_to_host(stream, unit, done);
     if (!plan_.layout.sharded())
-      co_await ranks_.host_wait(done);  // a blocking copy without sharding
+      co_await ranks_.host_wait(done);  // without sharding, the copy blocks
   }
   last_reduction_ = done;
 }

@@ -1,6 +1,6 @@
 // fully_shard (FSDP2) on its streams: all-gather copy-in, reduce-scatter, all-reduce (hybrid), and
-// the compute stream [47]. The host never blocks; streams wait for each other instead [55]. Numbers
-// in brackets are facts of docs/facts.md.
+// the compute stream [47]. The host never blocks; streams wait for each other [55]. Numbers in
+// brackets are facts of docs/facts.md.
 //
 //   forward   copy-in -> all-gather -> compute waits -> copy-out -> compute
 //   backward  copy-out -> prefetch of the next unit -> compute -> copy-in -> reduce-scatter
@@ -20,7 +20,7 @@ Fsdp2Hooks::Fsdp2Hooks(TrainingContext& context, FsdpPlan&& plan)
   between_nodes_ = &context.stage.communicator("shards between nodes", axes[1]);
 }
 
-// The first all-gather waits for the compute stream, in which the optimizer has updated the shards.
+// The first all-gather waits for the compute stream, on which the optimizer has updated the shards.
 void Fsdp2Hooks::begin_forward(const MicroBatch& batch) {
   FsdpHooks::begin_forward(batch);
   gate_ = last_copied_out_ = ranks_.record();
@@ -80,7 +80,7 @@ void Fsdp2Hooks::prepare(FsdpOrder::Actions actions) {
 }
 
 // The shard is copied to its place in the output, and the output is gathered in place [48]. With
-// ZeRO++ backward gathers the secondary shards within the node.
+// ZeRO++, backward gathers the secondary shards within the node.
 void Fsdp2Hooks::unshard(int u, bool backward) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   Event shard = gate_;
@@ -94,8 +94,8 @@ void Fsdp2Hooks::unshard(int u, bool backward) {
 }
 
 // Copies the output into the parameters on the compute stream. The next all-gather needs memory for
-// its output, and at most two outputs exist. So it starts only after the previous unit's copy-out
-// in forward, and after this unit's copy-out in backward [49].
+// its output, and at most two outputs exist. Therefore it starts only after a copy-out: in forward
+// the previous unit's, in backward this unit's [49].
 void Fsdp2Hooks::use(int u, bool backward) {
   if (!backward) gate_ = last_copied_out_;
   ranks_.wait(ready(u));
@@ -112,7 +112,8 @@ void Fsdp2Hooks::reshard(int unit) {
   ranks_.host(plan_.unit(unit).reshard_views);
 }
 
-// Copy-in on the compute stream, reduce-scatter, hybrid all-reduce, then division and cast.
+// A copy-in on the compute stream, the reduce-scatter, the hybrid all-reduce, then division and
+// cast.
 void Fsdp2Hooks::reduce(int u) {
   const FsdpUnitPlan& unit = plan_.unit(u);
   // At most one reduce-scatter is in flight: the compute stream waits for the previous one [52].

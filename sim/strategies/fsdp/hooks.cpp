@@ -19,7 +19,7 @@ FsdpHooks::FsdpHooks(TrainingContext& context, FsdpPlan&& plan)
                   !plan_.layout.options.offload.delayed_update),
       ready_(plan_.units.size()) {}
 
-// In a pipeline gradients are reduced once a step, by end_micro_batches().
+// In a pipeline, end_micro_batches() reduces gradients once a step.
 void FsdpHooks::begin_forward(const MicroBatch& batch) {
   first_micro_batch_ = batch.first;
   const bool each = plan_.layout.options.sync_every_micro_batch || batch.last;
@@ -27,8 +27,8 @@ void FsdpHooks::begin_forward(const MicroBatch& batch) {
   order_.begin_forward(batch.first, reduces_);
 }
 
-// In a pipeline other micro-batches' forward may have run since this micro-batch's own, so its
-// number is set a second time.
+// In a pipeline, the forward of other micro-batches may have run since the forward of this one.
+// Therefore the micro-batch is set a second time.
 void FsdpHooks::begin_backward(const MicroBatch& batch) {
   first_micro_batch_ = batch.first;
   order_.begin_forward(batch.first, reduces_);
@@ -61,7 +61,7 @@ StreamId FsdpHooks::add_stream(const std::string& name) {
 Event FsdpHooks::over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer,
                              const Event& after) {
   if (!unit.expert) return context_.collective(shards_, transfer, after);
-  // Experts that a single rank holds are not sharded: there is no collective.
+  // If a single rank holds the experts, they are not sharded, and there is no collective.
   return transfer.seconds > 0 ? context_.collective(expert_shards_, transfer, after) : after;
 }
 

@@ -70,7 +70,7 @@ std::vector<IdleOption> Fsdp::idle_options(const Job& job) const {
   return idle.take();
 }
 
-// The replay can delay whole updates only: with a fraction below 1 the device's part is not
+// The replay can only delay whole updates. If the fraction is below 1, the device's part is not
 // delayed.
 void Fsdp::describe_updates(const Job& job, UpdateSchedule& schedule) const {
   if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {

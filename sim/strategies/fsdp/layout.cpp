@@ -1,5 +1,5 @@
-// Resolves the options as PyTorch does, chooses the groups of ranks that shard together, and lays
-// out each unit over them. Numbers in brackets are facts of docs/facts.md.
+// Resolves the options as PyTorch does, chooses the groups of ranks that share a copy, and lays out
+// each unit over its group. Numbers in brackets are facts of docs/facts.md.
 #include "strategies/fsdp/layout.hpp"
 
 #include <algorithm>
@@ -9,15 +9,15 @@ namespace lockstep {
 
 namespace {
 
-// Bytes to which use_orig_params aligns every parameter inside the flat one [27].
+// Bytes to which use_orig_params aligns every parameter within the flat one [27].
 constexpr int alignment = 16;
 
 bool is_hybrid(Sharding sharding) {
   return sharding == Sharding::hybrid_shard || sharding == Sharding::hybrid_shard_zero2;
 }
 
-// Sets the shard groups. One replica makes a hybrid mode its plain counterpart, and one rank makes
-// every mode no_shard [28].
+// Sets the shard groups. If there is one replica, a hybrid mode becomes its plain counterpart; if
+// there is one rank, every mode becomes no_shard [28].
 void choose_groups(const Job& job, FsdpLayout& layout) {
   FsdpOptions& options = layout.options;
   int ranks = options.sharding == Sharding::no_shard ? 1 : job.mesh.copies();
@@ -49,8 +49,8 @@ double FsdpLayout::optimizer_elements() const {
   return sum;
 }
 
-// FSDP2's optimizer has a part of every tensor, FSDP1's one flat tensor per unit, or with
-// use_orig_params the tensors that the rank's range of the flat one touches.
+// FSDP2's optimizer has a part of every tensor. FSDP1's optimizer has one flat tensor for each
+// unit, or with use_orig_params the tensors that the rank's range of the flat tensor touches.
 int FsdpLayout::optimizer_tensors() const {
   int sum = 0;
   for (const FsdpUnit& unit : units) {

@@ -1,5 +1,6 @@
-// A lower bound of FSDP's step time, without simulating: plays FsdpOrder's actions and adds up the
-// lone times of each communicator's collectives. Recommendations use it to skip hopeless points.
+// A lower bound of FSDP's step time without simulation: plays FsdpOrder's actions and adds up the
+// lone times of each communicator's collectives. `recommend` uses it to skip points that cannot
+// win.
 #include <algorithm>
 
 #include "strategies/fsdp/fsdp.hpp"
@@ -9,7 +10,8 @@ namespace lockstep {
 
 namespace {
 
-// Sums over micro-batches of the seconds that collectives take alone, by communicator.
+// By communicator: the seconds that the collectives of all micro-batches take without other
+// traffic.
 class LoneTimes {
  public:
   explicit LoneTimes(const FsdpPlan& plan) : plan_(plan), order_(plan.layout, plan.hooks) {}
@@ -45,18 +47,19 @@ class LoneTimes {
 
 }  // namespace
 
-// Why this is a bound: a communicator carries one collective after the other, none faster than
-// alone, and all collectives of a step lie within the step. Parameters are gathered after the
-// previous update, gradients are reduced before the next one. Shards and replicas share a
-// communicator unless the groups are hybrid; then the busier one of two is the bound.
+// This is a bound because a communicator runs one collective after the other, no collective is
+// faster than its lone time, and all collectives of a step lie within the step: parameters are
+// gathered after the previous update, and gradients are reduced before the next one. Shards and
+// replicas share a communicator unless the groups are hybrid; then the busier of the two
+// communicators is the bound.
 double Fsdp::least_communication_seconds(const Job& job) const {
   if (job.parts || job.mesh.expert > 1) return 0;
   const FsdpLayout layout = fsdp_layout(job, options_);
   TrainingWorld world(job, "fsdp", Engine::loop);
   const FsdpPlan plan = fsdp_plan(world.parts.front(), layout);
   LoneTimes lone_times(plan);
-  // Micro-batches between the second and the last repeat the second, so it is counted several
-  // times.
+  // Micro-batches between the second and the last are equal to the second, so the second is counted
+  // several times.
   const int played = std::min(job.accumulation, 3);
   for (int micro = 0; micro < played; ++micro) {
     const double shards = lone_times.shards, replicas = lone_times.replicas;

@@ -1,6 +1,6 @@
-// Memory of device and host under FSDP. The device's is played on the allocator by ShardedState,
-// the host's is a sum of pinned shards, gradients and state. Facts 38-41, 43-45, 49, 50, 53, 58, 59
-// and 62 of docs/facts.md.
+// The memory of device and host under FSDP. ShardedState plays the device's memory on the
+// allocator. The host's memory is a sum of pinned shards, gradients and state. Sources are the
+// facts 38-41, 43-45, 49, 50, 53, 58, 59 and 62 of docs/facts.md.
 #include <algorithm>
 
 #include "memory/step_player.hpp"
@@ -12,8 +12,8 @@ namespace lockstep {
 
 namespace {
 
-// Bytes of a unit that one rank keeps on the host with cpu_offload: shard and gradients in pinned
-// memory. FSDP1 pins one flat tensor, FSDP2 each parameter; `bytes`: of an element.
+// Bytes of a unit that one rank stores on the host with cpu_offload: shard and gradients in pinned
+// memory. FSDP1 pins one flat tensor, FSDP2 each parameter. `bytes` is the size of an element.
 OffloadedMemory of_unit(const FsdpUnit& unit, double shard, const FsdpOptions& options, int bytes) {
   OffloadedMemory memory;
   const auto add = [&](double elements) {
@@ -40,7 +40,8 @@ OffloadedMemory fsdp_offloaded_memory(const Job& job, const FsdpLayout& layout) 
   OffloadedMemory memory;
   const FsdpOptions& options = layout.options;
   if (!layout.updates_on_host(job)) return memory;
-  // DeepSpeed's offload is priced by common/offload.hpp, PyTorch's cpu_offload below.
+  // common/offload.hpp computes the memory of DeepSpeed's offload; PyTorch's cpu_offload follows
+  // below.
   if (!options.cpu_offload) {
     return offloaded_memory(job, options.offload,
                             layout.optimizer_elements() * options.offloaded_share());
@@ -65,7 +66,7 @@ StepMemory fsdp_memory(const StageMemory& stage, const FsdpLayout& layout,
   if (layout.options.offloaded_share() < 1) {
     optimizer = optimizer_memory(job.optimizer, job.step->precision);
   }
-  // Buffers of all communicators of the rank.
+  // Buffers of all the rank's communicators.
   double communication = mesh_communicator_bytes(job);
   if (layout.sharded()) communication += communicator_bytes(job.machine, layout.groups.shard);
   if (job.mesh.expert > 1) {

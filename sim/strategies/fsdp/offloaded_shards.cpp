@@ -1,5 +1,5 @@
-// Issues copies between device, host and NVMe drives. Drives read shards ahead, in the order of
-// their uses; writes of gradients follow their copies to the host.
+// Issues copies between device, host and NVMe drives. The drives read shards ahead, in the order of
+// their uses. Gradients are written after they have been copied to the host.
 #include "strategies/fsdp/offloaded_shards.hpp"
 
 namespace lockstep {

@@ -1,6 +1,6 @@
-// Options of the strategy `fsdp` in a scenario file. One describe() per struct declares each
-// field's name, text, unit and range; the file reader, the JSON Schema and the docs are generated
-// from it (core/fields.hpp). Semantics: docs/strategies.md and the facts cited below.
+// Options of the strategy `fsdp` in a scenario file. For each struct, one describe() declares the
+// name, text, unit and range of its fields; the file reader, the JSON Schema and the docs are
+// generated from it (core/fields.hpp). docs/fsdp.md and the facts cited below explain the meaning.
 #pragma once
 
 #include <array>
@@ -12,10 +12,11 @@
 
 namespace lockstep {
 
-// PyTorch's sharding strategies (fact 28). The first three shard over all ranks, the hybrid ones
-// over groups of ranks (a node by default), between which shards of gradients are all-reduced:
+// PyTorch's sharding strategies (fact 28). full_shard and shard_grad_op shard over all ranks. The
+// hybrid strategies shard within groups of ranks (by default a node) and all-reduce the shards of
+// gradients between the groups:
 //   full_shard          parameters are freed after forward and gathered again for backward (ZeRO-3)
-//   shard_grad_op       parameters stay gathered from forward to backward (ZeRO-2)
+//   shard_grad_op       parameters remain gathered from forward to backward (ZeRO-2)
 //   no_shard            nothing is sharded: an all-reduce per unit
 //   hybrid_shard        full_shard inside a group
 //   hybrid_shard_zero2  shard_grad_op inside a group
@@ -25,8 +26,8 @@ struct EnumNames<Sharding> {
   static constexpr std::array names{"full_shard", "shard_grad_op", "no_shard", "hybrid_shard",
                                     "hybrid_shard_zero2"};
 };
-// When the host of FSDP1 asks for the next unit in backward: when it is needed (none), before the
-// present unit computes (pre), or after it (post) (facts 36, 37).
+// When the host of FSDP1 requests the next unit in backward: when the unit is needed (none), before
+// the present unit computes (pre), or afterwards (post) (facts 36, 37).
 enum class BackwardPrefetch { none, pre, post };
 template <>
 struct EnumNames<BackwardPrefetch> {
@@ -34,8 +35,8 @@ struct EnumNames<BackwardPrefetch> {
 };
 // The rule that chooses the modules that become FSDP units (strategies/fsdp/units.hpp).
 enum class WrapPolicy {
-  automatic,       // size if min_parameters is given, else block
-  block,           // every repeated block; models without blocks fall back to `size`
+  automatic,       // size if min_parameters is given, otherwise block
+  block,           // every repeated block; if the model has no blocks, as `size`
   block_and_ends,  // blocks, the layers before all blocks, and the layers after them (torchtitan)
   size,            // PyTorch's size_based_auto_wrap_policy
   none,            // the whole model is one unit
@@ -47,21 +48,24 @@ struct EnumNames<WrapPolicy> {
 
 struct WrapOptions {
   WrapPolicy policy = WrapPolicy::automatic;
-  double min_parameters = 0;  // of a unit by `size`; 0 = 1e8, PyTorch's default
+  double min_parameters = 0;  // smallest unit of policy `size`; 0 = 1e8, PyTorch's default
 
-  // Whether the repeated blocks of the model become units, if it has any.
+  // Whether the repeated blocks of the model, if it has any, become units.
   bool by_block() const {
     return policy == WrapPolicy::block || policy == WrapPolicy::block_and_ends;
   }
 };
 
-// ZeRO++ (Wang et al. 2023): less traffic between nodes. In comments: DeepSpeed's names.
+// ZeRO++ (Wang et al. 2023) reduces the traffic between nodes. Comments begin with DeepSpeed's
+// names.
 struct ZeroPlusPlus {
   // zero_quantized_weights: parameters are gathered as int8.
   bool quantized_weights = false;
-  // zero_hpz_partition_size: each node keeps a sharded copy, from which backward gathers.
+  // zero_hpz_partition_size: each node holds a sharded copy of the parameters, from which backward
+  // gathers.
   bool secondary_shards = false;
-  // zero_quantized_gradients: gradients are exchanged as int4, in a node and then between nodes.
+  // zero_quantized_gradients: gradients are exchanged as int4, first in a node and then between
+  // nodes.
   bool quantized_gradients = false;
 
   bool is_used() const { return quantized_weights || secondary_shards || quantized_gradients; }
@@ -81,7 +85,7 @@ struct FsdpOptions {
   static constexpr const char* name = "fsdp";
   static constexpr const char* summary =
       "parameters, gradients and optimizer state are sharded; gathered per unit";
-  // hybrid_shard differs from full_shard on several nodes only. Version 1 has a higher complexity,
+  // hybrid_shard differs from full_shard only on several nodes. Version 1 has a higher complexity,
   // because PyTorch deprecates it.
   static constexpr std::array forms{
       StrategyForm{"fsdp2", "FSDP", "{version: 2}", 1, true},
@@ -102,16 +106,17 @@ struct FsdpOptions {
   bool cpu_offload = false;       // PyTorch's (facts 44, 59)
   OffloadOptions offload{};       // DeepSpeed's (facts H113, H115, H116)
   ZeroPlusPlus zeropp{};
-  double gather_bytes = 0;  // bytes per element gathered (param_dtype); 0 = by precision
-  double reduce_bytes = 0;  // bytes per element reduce-scattered (reduce_dtype); 0 = gather_bytes
+  double gather_bytes = 0;  // bytes of one gathered element (param_dtype); 0 = by the precision
+  double reduce_bytes = 0;  // bytes of one reduced element (reduce_dtype); 0 = gather_bytes
   bool autocast = false;    // in addition to mixed precision: norms and loss in fp32
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
-  bool reshard_in_pipeline = false;    // FSDP2 (fact H45): false = gathered once a step
-  int shard_group = 0;                 // ranks per shard group of the hybrid modes; 0 = one node
-  // FSDP1 only: 16-byte alignment and views of every parameter (fact 27).
+  // FSDP2 (fact H45); false = parameters are gathered once a step.
+  bool reshard_in_pipeline = false;
+  int shard_group = 0;  // number of ranks of a hybrid mode's shard group; 0 = one node
+  // FSDP1 only: parameters are aligned to 16 bytes, and each has a view (fact 27).
   bool use_orig_params = false;
 
-  // Whether shards of the parameters lie outside the device between their uses.
+  // Whether shards of the parameters are stored outside the device between their uses.
   bool offloads_parameters() const {
     return cpu_offload || offload.parameters != OffloadTier::device;
   }

@@ -1,5 +1,5 @@
-// The host's actions at FSDP's hooks: FSDP1's prefetching and rate limiter, FSDP2's explicit order,
-// as in torch/distributed/fsdp (_runtime_utils.py, _limiter_utils.py;
+// The host's actions at FSDP's hooks: FSDP1's prefetching and rate limiter, and FSDP2's explicit
+// order, as in torch/distributed/fsdp (_runtime_utils.py, _limiter_utils.py;
 // _fully_shard/_fsdp_param_group.py). Numbers in brackets are facts of docs/facts.md.
 #include "strategies/fsdp/order.hpp"
 
@@ -7,11 +7,11 @@ namespace lockstep {
 
 namespace {
 
-// Free events that the host leaves in the queue before it blocks on the oldest [34].
+// Number of events that the host leaves in the queue before it blocks on the oldest one [34].
 constexpr std::size_t in_flight_limit = 2;
 
-// The layer whose backward completes the unit's gradient. A unit without trained parameters is
-// resharded where its gradient would be complete.
+// The layer whose backward completes the unit's gradient. If the unit has no trained parameters, it
+// is resharded where its gradient would be complete.
 int completed_by(const FsdpUnit& unit, const TrainingStep& step) {
   for (const int layer : unit.layers) {
     for (const Parameter& parameter : step.layers[layer].parameters) {
@@ -27,14 +27,14 @@ HookPlaces fsdp_hooks(const FsdpLayout& layout, const TrainingStep& step) {
   std::vector<HookedUnit> units;
   for (const FsdpUnit& unit : layout.units) {
     units.push_back({unit.first, unit.last, completed_by(unit, step)});
-    // Experts are reduced with the module around them, which stands before them.
+    // Experts are reduced together with the module around them, which precedes them in the list.
     const bool inside = unit.expert && units.size() > 1 && units.end()[-2].first == unit.first &&
                         units.end()[-2].last == unit.last;
     if (inside) units.back().completed_by = units.end()[-2].completed_by;
   }
   if (layout.options.version == 1 && layout.options.forward_prefetch) {
     // With forward_prefetch, a unit's views are made before the previous unit computes. Autograd
-    // runs in reverse, so it comes to these views only after the previous unit's backward.
+    // runs in reverse, so it reaches these views only after the previous unit's backward.
     for (std::size_t i = units.size(); i-- > 1;) {
       const int before = units[i - 1].completed_by;
       if (before < units[i].completed_by) units[i].completed_by = before;
@@ -43,8 +43,8 @@ HookPlaces fsdp_hooks(const FsdpLayout& layout, const TrainingStep& step) {
   return hook_places(units, step.layers.size());
 }
 
-// Derives the order of units from the hooks: which unit begins after another in forward, which one
-// ends before another, and the order in which gradients are complete.
+// Derives the order of units from the hooks: the next unit in forward, the previous unit in
+// forward, and the order in which gradients become complete.
 FsdpOrder::FsdpOrder(const FsdpLayout& layout, const HookPlaces& hooks)
     : options_(layout.options),
       sharded_(layout.sharded()),
@@ -91,7 +91,7 @@ FsdpOrder::Actions FsdpOrder::pre_forward(int u) {
 
 FsdpOrder::Actions FsdpOrder::post_forward(int u) {
   actions_.clear();
-  // FSDP1 on one rank (NO_SHARD) reshards after every use, too.
+  // FSDP1 on one rank (NO_SHARD) also reshards after every use.
   const bool no_shard = !sharded_ && !version_two() && !once_a_step_;
   if (of(u).frees_after_forward || no_shard) reshard(u, false);
   of(u).needed_in_backward = true;
@@ -103,15 +103,15 @@ FsdpOrder::Actions FsdpOrder::pre_backward(int u) {
   if (!of(u).prefetched) unshard(u, true);
   of(u).prefetched = of(u).needed_in_backward = false;
   use(u, true);
-  // Prefetch before this unit computes, so that the all-gather precedes this unit's reduce-scatter
-  // on the communicator [36, 37, 51].
+  // Prefetch before this unit computes, so that the all-gather runs before this unit's
+  // reduce-scatter on the communicator [36, 37, 51].
   if (version_two() || options_.backward_prefetch == BackwardPrefetch::pre) {
     prefetch(of(u).previous, true);
   }
   return actions_;
 }
 
-// In a pipeline (`once_a_step_`) gradients are only kept; end_micro_batches() reduces them.
+// In a pipeline (`once_a_step_`), gradients are only kept; end_micro_batches() reduces them.
 FsdpOrder::Actions FsdpOrder::post_backward(int u) {
   actions_.clear();
   const auto act = [&](FsdpDeed deed) { actions_.push_back({deed, u, true}); };
@@ -125,7 +125,7 @@ FsdpOrder::Actions FsdpOrder::post_backward(int u) {
     of(u).kept = true;
     return actions_;
   }
-  // In a micro-batch without reduction FSDP1 reshards under FULL_SHARD only [45].
+  // In a micro-batch without reduction, FSDP1 reshards only under FULL_SHARD [45].
   if (version_two() || !sharded_ || reduces_ || !keeps_parameters_) reshard(u, true);
   if (!version_two() && options_.backward_prefetch == BackwardPrefetch::post) {
     prefetch(of(u).previous, true);
@@ -149,7 +149,7 @@ FsdpOrder::Actions FsdpOrder::end_micro_batches() {
 void FsdpOrder::unshard(int u, bool backward) {
   Unit& unit = of(u);
   if ((version_two() || once_a_step_) && unit.gathered) return;
-  // FSDP1 asks its rate limiter even if the unit is gathered already.
+  // FSDP1 calls its rate limiter even if the unit is already gathered.
   FsdpAction action{FsdpDeed::unshard, u, backward, !unit.gathered};
   action.limited = !version_two() && options_.limit_all_gathers && in_flight_ >= in_flight_limit;
   if (action.limited) --in_flight_;
@@ -164,8 +164,8 @@ void FsdpOrder::use(int u, bool backward) {
   actions_.push_back({FsdpDeed::use, u, backward});
 }
 
-// FSDP1 prefetches a unit only if its forward has run and its backward has not. FSDP2 prefetches
-// without such a check; unshard() skips units that are gathered.
+// FSDP1 prefetches a unit only if its forward has run and its backward has not. FSDP2 makes no such
+// check; unshard() skips units that are already gathered.
 void FsdpOrder::prefetch(int u, bool backward) {
   if (u < 0) return;
   if (!version_two()) {

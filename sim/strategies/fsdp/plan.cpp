@@ -1,6 +1,6 @@
-// Prices everything that FSDP does around a unit: collectives from the cost room, kernels as bytes
-// through device memory, host time of Python from public traces. Numbers in brackets are facts of
-// docs/facts.md.
+// Computes the costs of everything that FSDP does around a unit: collectives (sim/costs), kernels
+// as bytes through device memory, and host time of Python from public traces. Numbers in brackets
+// are facts of docs/facts.md.
 #include "strategies/fsdp/plan.hpp"
 
 #include <fmt/format.h>
@@ -15,34 +15,35 @@ namespace lockstep {
 
 namespace {
 
-// Host time of FSDP's Python around a unit, in dispatches of one backward operator. The figures
-// were derived for a host with dispatches of host_dispatch seconds; in this unit they follow the
-// speed of the simulated host. Modeled defaults:
+// Host time of FSDP's Python code around a unit, as a multiple of the dispatch of one backward
+// operator. The numbers were derived for a host whose dispatch takes host_dispatch seconds; as
+// multiples, they scale with the simulated host. Modelled defaults:
 //   a hook    200 us, before and after forward and backward. With a profiler attached, which about
-//             doubles Python's cost, one trace shows 454 us for the post-forward hook and 1.04 ms
-//             for all of the post-backward hook (pytorch issue 102434), another trace 1.04 ms for
-//             pre-backward (pytorch PR 98250).
-//   a view    of one parameter: with use_orig_params also 6.8 us for the sharded view and 2.7 us to
-//             look for writes (400 parameters, pytorch PR 96958).
-//   FSDP2     registers, swaps and views one DTensor per parameter: 20 us. One report has 1 ms for
-//             a pre-forward hook (pytorch issue 173680).
+//             doubles the time of Python, one trace shows 454 us for the post-forward hook and
+//             1.04 ms for the whole post-backward hook (pytorch issue 102434), and another
+//             trace 1.04 ms for the pre-backward hook (pytorch PR 98250).
+//   a view    of one parameter: with use_orig_params, 6.8 us more for the sharded view and 2.7 us
+//             more to look for writes (400 parameters, pytorch PR 96958).
+//   FSDP2     registers, swaps and views one DTensor for each parameter: 20 us. One report has
+//             1 ms for a pre-forward hook (pytorch issue 173680).
 constexpr double dispatches_per_second = 1 / host_dispatch;
 constexpr double hook_dispatches = 200e-6 * dispatches_per_second;
 constexpr double sharded_view_dispatches = 6.8e-6 * dispatches_per_second;
 constexpr double writeback_dispatches = 2.7e-6 * dispatches_per_second;
 constexpr double fsdp2_parameter_dispatches = 20e-6 * dispatches_per_second;
 
-// FSDP1 divides before and after the reduction, each by about the square root of the ranks [39]:
-// the first power of two that divides the ranks and reaches their root.
+// FSDP1 divides before and after the reduction, each time by about the square root of the number of
+// ranks [39]. The first divisor begins at 1 and is doubled while it divides the number of ranks and
+// is smaller than the quotient.
 int pre_division(int ranks) {
   int factor = 1;
   while (ranks % factor == 0 && ranks / factor > factor) factor *= 2;
   return factor;
 }
 
-// Prices of one job's units. In its functions `all` are the elements of a unit on all ranks,
-// `shard` the elements of one rank; `gather`, `reduce` and `kept` are bytes per element of an
-// all-gather, a reduction and a shard.
+// The costs of one job's units. In its functions, `all` is the number of elements of a unit on all
+// ranks, and `shard` the number on one rank; `gather`, `reduce` and `kept` are bytes per element of
+// an all-gather, a reduction and a shard.
 class Pricing {
  public:
   Pricing(const Job& job, const FsdpLayout& layout, JobNetwork& network)
@@ -100,14 +101,14 @@ class Pricing {
   double dispatch() const { return job_.costs->stream(1, 1).host; }
 
  private:
-  // Bytes of a shard's gradients that are copied to the host.
+  // Bytes of the gradients of a shard that are copied to the host.
   double offloaded_gradients(double shard) const {
     const FsdpOptions& options = layout_.options;
     return shard * options.offloaded_share() *
            gradient_bytes_on_host(options.offload, job_.step->precision);
   }
 
-  // Kernels and host time of FSDP1 [39, 40, 43, 45].
+  // The kernels and host time of FSDP1 [39, 40, 43, 45].
   void version_one(FsdpUnitPlan& unit, const FsdpUnit& owner, double all, double shard) const {
     const int tensors = static_cast<int>(owner.parameters.size());
     const double gather = layout_.gather_bytes_of(owner), reduce = layout_.reduce_bytes_of(owner);
@@ -115,8 +116,8 @@ class Pricing {
     if (gather != kept) unit.before_gather = kernels((kept + gather) * shard, 1);
     // Autograd concatenates the parameters' gradients into the flat one [40].
     if (tensors > 1) unit.join_gradients = job_.costs->stream(2 * gather * all, 1);
-    // Around the reduction: casts where the types differ, divisions where their factor exceeds 1.
-    // In later micro-batches the shard's gradient is added to (three streams).
+    // Around the reduction: a cast if the types differ, and a division if its factor exceeds 1. In
+    // later micro-batches, the result is added to the shard's gradient (three streams).
     double before = 0, after = 0;
     int before_launches = 0, after_launches = 0;
     const auto add = [](double& bytes, int& launches, double more) {
@@ -139,7 +140,7 @@ class Pricing {
     }
   }
 
-  // Kernels and host time of FSDP2 [48, 52, 56].
+  // The kernels and host time of FSDP2 [48, 52, 56].
   void version_two(FsdpUnitPlan& unit, std::size_t index, int tensors) const {
     const FsdpUnit& owner = layout_.units[index];
     const double all = layout_.layouts[index].elements, shard = layout_.layouts[index].shard;
@@ -169,8 +170,8 @@ class Pricing {
     unit.after_later_reduce = kernels(after + 3 * kept * shard, launches + tensors);
   }
 
-  // Replaces exchanges of a unit by ZeRO++'s. Scales of the quantized blocks are left out:
-  // less than 0.1 % of the bytes.
+  // Replaces the exchanges of a unit by ZeRO++'s exchanges. The scales of the quantised blocks are
+  // left out, because they are less than 0.1 % of the bytes.
   void zero_plus_plus(FsdpUnitPlan& unit, double all) const {
     constexpr double int8 = 1, int4 = 0.5;
     const ZeroPlusPlus& options = layout_.options.zeropp;
@@ -191,9 +192,9 @@ class Pricing {
       unit.after_gather = job_.costs->stream((int8 + gather) * all, 1);
     }
     if (!options.quantized_gradients) return;
-    // Gradients are joined and quantized, exchanged by all-to-all, read and added up. On several
-    // nodes this happens inside each node first; the sums are quantized a second time and exchanged
-    // between nodes.
+    // Gradients are joined and quantised, exchanged by all-to-all, read and added up. On several
+    // nodes, this happens first inside each node; the sums are quantised a second time and
+    // exchanged between nodes.
     unit.join_gradients = append(unit.join_gradients, kernels((reduce + int4) * all, 1));
     if (nodes.hybrid()) {
       const double in_node = all / nodes.ranks;
@@ -223,7 +224,7 @@ class Pricing {
 
 }  // namespace
 
-// FsdpPlan::update is not set: fsdp.cpp adds the update for the simulation.
+// Does not set FsdpPlan::update; fsdp.cpp adds it for the simulation.
 FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout) {
   const Job& job = context.job;
   FsdpPlan plan;

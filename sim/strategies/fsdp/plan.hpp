@@ -1,5 +1,5 @@
-// The plan of an FSDP step, made before the simulation: prices of all transfers, kernels and host
-// work around a unit, and the passes with their hooks. FsdpHooks (hooks.hpp) issues it.
+// The plan of an FSDP step, made before the simulation: the costs of all transfers, kernels and
+// host work around a unit, and the passes with their hooks. FsdpHooks (hooks.hpp) issues the plan.
 #pragma once
 
 #include <vector>
@@ -9,35 +9,36 @@
 
 namespace lockstep {
 
-// Exchanges of a unit under ZeRO++ on several nodes: the all-gather of the secondary shards in
-// backward, and the exchange of gradients within nodes and then between them.
+// Exchanges of a unit with ZeRO++ on several nodes: the all-gather of the secondary shards in
+// backward, and the exchange of gradients, first within nodes and then between nodes.
 struct FsdpNodePlan {
-  PricedTransfer gather;                   // of secondary shards, over a node
+  PricedTransfer gather;                   // of secondary shards, within a node
   QueuedWork before_gather, after_gather;  // copy-in and copy-out
-  QueuedWork kept;                         // copies the secondary shard out of the gathered unit
+  QueuedWork kept;                         // copy of the secondary shard out of the gathered unit
   PricedTransfer reduce_in_node, reduce_between;  // all-to-all exchanges of int4
-  QueuedWork summed_in_node;                      // sum between the exchanges, quantized again
+  QueuedWork summed_in_node;  // sum between the two exchanges, which is quantised again
 };
 
-// The prices of one unit.
+// The costs of one unit.
 struct FsdpUnitPlan {
-  PricedTransfer gather, reduce;      // over the shard group; no time without sharding
-  PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: over all ranks)
-  PricedTransfer to_device, to_host;  // offload: the shard, and its gradients (fact 44)
-  // Seconds between NVMe and the host: reading the shard before its copy, writing its gradients
-  // after theirs (fact H116).
+  PricedTransfer gather, reduce;      // over the shard group; take no time without sharding
+  PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: all ranks)
+  PricedTransfer to_device, to_host;  // offload: copies of the shard and of its gradients (fact 44)
+  // Seconds between NVMe and the host: to read the shard before it is copied to the device, and to
+  // write its gradients after they were copied to the host (fact H116).
   double read = 0, write = 0;
-  QueuedWork before_gather;       // cast or copy-in of the shard (facts 29, 43, 48)
-  QueuedWork after_gather;        // FSDP2's copy-out, on the compute stream (fact 48)
-  QueuedWork join_gradients;      // into the collective's input, on the compute stream (40, 52)
-  QueuedWork accumulate;          // add to unsharded gradients kept by no_sync (facts 45, 58)
-  QueuedWork before_reduce;       // FSDP1: cast and pre-division (fact 39)
-  QueuedWork after_reduce;        // post-division, cast (fact 39)
+  QueuedWork before_gather;  // cast or copy-in of the shard (facts 29, 43, 48)
+  QueuedWork after_gather;   // FSDP2's copy-out, on the compute stream (fact 48)
+  // Copy into the collective's input, on the compute stream (facts 40, 52).
+  QueuedWork join_gradients;
+  QueuedWork accumulate;     // addition to unsharded gradients that no_sync kept (facts 45, 58)
+  QueuedWork before_reduce;  // FSDP1: cast and pre-division (fact 39)
+  QueuedWork after_reduce;   // post-division, cast (fact 39)
   QueuedWork after_later_reduce;  // after_reduce and addition to the shard's gradient (fact 45)
   FsdpNodePlan nodes;
-  bool expert = false;       // sharded over the ranks that hold the same experts
+  bool expert = false;       // whether it is sharded over the ranks that hold the same experts
   double unshard_views = 0;  // host seconds to make the parameters views of the gathered tensor
-  double reshard_views = 0;  // host seconds to make them views of the shard
+  double reshard_views = 0;  // host seconds to make the parameters views of the shard
 };
 
 // Everything that the hooks of one part of the model issue.
@@ -53,8 +54,8 @@ struct FsdpPlan {
   const FsdpUnitPlan& unit(int u) const { return units[static_cast<std::size_t>(u)]; }
 };
 
-// The plan of one part of the model. Throws ConfigError if the offload needs NVMe drives that the
-// platform does not describe.
+// The plan of one part of the model. Throws ConfigError if the offload needs NVMe drives and the
+// platform does not describe any.
 FsdpPlan fsdp_plan(TrainingContext& context, const FsdpLayout& layout);
 
 }  // namespace lockstep

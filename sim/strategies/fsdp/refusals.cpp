@@ -1,6 +1,6 @@
 // Programs that PyTorch 2.15 refuses, and one that PyTorch trains differently without a warning.
-// All were tried with PyTorch itself; docs/strategies.md has the table. Such a scenario is an error
-// here.
+// All were tried with PyTorch itself; docs/fsdp.md has the table. Lockstep reports such a scenario
+// as an error.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,13 +11,14 @@ namespace lockstep {
 
 namespace {
 
-// Whether a weight with its channels last has other strides than a contiguous weight.
+// Whether a weight that is stored with its channels last has other strides than a contiguous
+// weight.
 bool lies_otherwise(const Parameter& weight) {
   const std::vector<std::int64_t>& shape = weight.shape;
   return shape.size() == 4 && shape[1] > 1 && shape[2] * shape[3] > 1;
 }
 
-// A parameter that channels_last makes non-contiguous; null = there is none.
+// A parameter that channels_last makes non-contiguous; null = none.
 const Parameter* with_channels_last(const TrainingStep& step) {
   for (const Layer& layer : step.layers) {
     for (const Parameter& parameter : layer.parameters) {
@@ -27,7 +28,7 @@ const Parameter* with_channels_last(const TrainingStep& step) {
   return nullptr;
 }
 
-// A batch norm with weights in half precision; null = there is none.
+// A batch norm with weights in half precision; null = none.
 const Layer* half_batch_norm(const TrainingStep& step) {
   const auto found = std::ranges::find_if(step.layers, [](const Layer& layer) {
     return layer.kind == "batch_norm" && !layer.parameters.empty() && !layer.wide;
@@ -35,8 +36,7 @@ const Layer* half_batch_norm(const TrainingStep& step) {
   return found == step.layers.end() ? nullptr : &*found;
 }
 
-// A layer outside a unit's module that reads a weight of the unit (a tied head); null = there is
-// none.
+// A layer outside a unit's module that reads a weight of the unit (a tied head); null = none.
 const Layer* reader_outside(const TrainingStep& step, const std::vector<FsdpUnit>& units) {
   for (const Layer& reader : step.layers) {
     if (reader.tied_layer < 0) continue;
@@ -54,12 +54,12 @@ bool ties(const TrainingStep& step) {
   return std::ranges::any_of(step.layers, [](const Layer& l) { return l.tied_layer >= 0; });
 }
 
-// FSDP1 with a tied weight whose two layers are in different units: PyTorch refuses it with
-// use_orig_params, and trains two separate weights without.
+// FSDP1 with a tied weight whose two layers are in different units. With use_orig_params, PyTorch
+// refuses it; otherwise PyTorch trains two separate weights.
 std::optional<Diagnostic> tied_apart(const Job& job, const FsdpOptions& options) {
   if (options.version == 2 || !ties(*job.step)) return std::nullopt;
   const FsdpLayout layout = fsdp_layout(job, options);
-  // Without sharding use_orig_params leaves the weights as they are, so the tie holds.
+  // Without sharding, use_orig_params leaves the weights as they are, so they remain tied.
   if (options.use_orig_params && !layout.sharded()) return std::nullopt;
   const Layer* found = reader_outside(*job.step, layout.units);
   if (found == nullptr) return std::nullopt;
@@ -94,7 +94,8 @@ std::optional<Diagnostic> Fsdp::refusal(const Job& job, bool channels_last) cons
       return diagnostic;
     }
   }
-  // Weights in half precision beside fp32 statistics: the kernel for channels_last does not check.
+  // Weights in half precision beside fp32 statistics. The kernel for channels_last does not check
+  // this.
   const bool half = compute_precision(step.precision) != step.precision;
   if (half && !channels_last) {
     if (const Layer* norm = half_batch_norm(step)) {

@@ -1,6 +1,6 @@
-// Plays the memory of an FSDP rank: carries out the actions of FsdpOrder on UnitTensors, and
-// allocates the gradients that autograd makes in between. Sources are PyTorch 2.15's FSDP, autograd
-// and pipelining code, named at each rule.
+// Plays the memory of an FSDP rank: executes the actions of FsdpOrder on UnitTensors, and allocates
+// the gradients that autograd makes between them. Each rule names its source in PyTorch 2.15's
+// FSDP, autograd or pipelining code.
 #include "strategies/fsdp/sharded_state.hpp"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
   }
 }
 
-// Shards, and with ZeRO++ the secondary shards of each node.
+// Allocates the shards, and with ZeRO++ the secondary shards of each node.
 void ShardedState::construct() {
   if (layout_.options.offloads_parameters()) return;
   for (const ShardedUnit& unit : units_)
@@ -90,14 +90,14 @@ void ShardedState::end_forward() {
   tensors_.end_forward();
 }
 
-// The pre-backward hook of a unit, once in a backward.
+// The pre-backward hook of a unit, which runs once in a backward.
 void ShardedState::begin_backward_of(int u) {
   if (std::exchange(units_[at(u)].in_backward, true)) return;
   carry_out(order_.pre_backward(u));
 }
 
-// Recomputation of a checkpoint may run a module before its own backward begins, so its parameters
-// are gathered then.
+// The recomputation of a checkpoint may run a module before the module's own backward begins. Its
+// parameters are then gathered for the recomputation.
 void ShardedState::before_backward(int layer, bool recomputes) {
   const std::vector<int>& units = recomputes ? running_[layer] : hooks_.before_backward[layer];
   for (const int u : units) begin_backward_of(u);
@@ -107,8 +107,8 @@ void ShardedState::after_backward(int layer) {
   for (const int u : hooks_.after_backward[layer]) carry_out(order_.post_backward(u));
 }
 
-// The memory of each action. The host blocks in the rate limiter until the compute of a freed unit
-// is over; deferred releases up to this event are then complete.
+// The memory of each action. In the rate limiter, the host blocks until the compute of a freed unit
+// has ended; deferred releases up to this event are then complete.
 void ShardedState::carry_out(FsdpOrder::Actions actions) {
   for (const FsdpAction& action : actions) {
     ShardedUnit& unit = units_[at(action.unit)];
@@ -138,7 +138,7 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
         if (action.limited) limiter_.push_back(tensors_.latest_event());
         break;
       case FsdpDeed::reduce:
-        // At the end of a pipeline's step the kept gradients are reduced.
+        // At the end of a pipeline's step, the kept gradients are reduced.
         if (unit.gradients.empty()) std::swap(unit.gradients, unit.accumulated);
         tensors_.reduce(unit);
         break;
@@ -146,9 +146,9 @@ void ShardedState::carry_out(FsdpOrder::Actions actions) {
   }
 }
 
-// Allocates the gradients of a layer's parameters, as autograd does in its backward. A tied
-// parameter has a gradient from each layer that reads it; autograd adds the two out of place when
-// the owner's is there.
+// Allocates the gradients of a layer's parameters, as autograd does in the layer's backward. A tied
+// parameter has a gradient from each layer that reads it. Autograd adds the two out of place when
+// the owner's gradient exists.
 void ShardedState::parameter_gradients(int layer) {
   const double own = step_.layers[layer].wide ? 4 : layout_.gather_bytes;
   if (const int owner = step_.layers[layer].tied_layer; owner >= 0 && owner_[owner] >= 0) {
@@ -179,9 +179,9 @@ void ShardedState::parameter_gradients(int layer) {
       unit.gradients.push_back(whole);
       continue;
     }
-    // In an action for weights' gradients alone, PyTorch's pipelining adds each gradient to earlier
-    // ones in the type in which they are reduced (torch/distributed/pipelining/_backward.py:
-    // stage_backward_weight).
+    // In an action that computes only weights' gradients, PyTorch's pipelining adds each gradient
+    // to earlier ones, in the element type in which they are reduced
+    // (torch/distributed/pipelining/_backward.py: stage_backward_weight).
     const Tape::Block wide = gradient(tape_, parameters[i], layout_.reduce_bytes);
     tape_.free(whole);
     tape_.free(std::exchange(latest_gradient_, nothing));
@@ -195,17 +195,17 @@ void ShardedState::parameter_gradients(int layer) {
   }
 }
 
-// Gradients of a layer that works on pieces of the tokens (a head with its loss). Under FSDP2 they
-// are in the type of the reduction already while autograd adds them up, because no pre-backward
-// hook runs that would leave the cast to the reduction (PyTorch 2.15, _fsdp_param_group.py:
-// _set_unsharded_grad_dtypes). FSDP2 reduces them when the last piece is over; the unit's other
-// gradients are reduced after its backward. A tied weight's gradient waits for its owner's
-// gradient.
+// Gradients of a layer that processes the tokens in pieces (a head with its loss). Under FSDP2,
+// autograd already adds them up in the element type of the reduction, because no pre-backward hook
+// runs that would leave the cast to the reduction (PyTorch 2.15, _fsdp_param_group.py:
+// _set_unsharded_grad_dtypes). FSDP2 reduces them when the last piece is done; it reduces the
+// unit's other gradients after the unit's backward. The gradient of a tied weight waits for its
+// owner's gradient.
 void ShardedState::pieces(int layer, PiecesMoment moment) {
   const int owner = owner_[layer];
   if (moment == PiecesMoment::backward && owner < 0) parameter_gradients(layer);
   if (moment == PiecesMoment::backward) return;
-  tensors_.end_forward();  // the head is gathered by itself, and no all-gather follows in forward
+  tensors_.end_forward();  // the head is gathered separately, and no all-gather follows in forward
   const bool two = layout_.options.version == 2;
   for (const Parameter& parameter : step_.layers[layer].parameters) {
     if (!parameter.trainable || moment == PiecesMoment::over) continue;
@@ -224,19 +224,19 @@ void ShardedState::pieces(int layer, PiecesMoment moment) {
   if (moment == PiecesMoment::over && owner >= 0 && two) tensors_.reduce(units_[at(owner)], true);
 }
 
-// In a pipeline FSDP2's end of backward is the end of the step: optimizer_step().
+// In a pipeline, FSDP2's end of backward is the end of the step (optimizer_step()).
 void ShardedState::end_backward() {
   tape_.free(std::exchange(latest_gradient_, nothing));
   if (!layout_.once_a_step || layout_.options.version == 1) tensors_.end_backward();
 }
 
-// The optimizer's state appears in the first step. Temporaries are per tensor (for-loop code) or
-// for all tensors at once (foreach).
+// The optimizer's state is allocated in the first step. Temporaries are for one tensor (for-loop
+// code) or for all tensors at once (foreach).
 void ShardedState::optimizer_step() {
   carry_out(order_.end_micro_batches());
   tensors_.end_backward();
   tape_.at(MemoryPhase::optimizer);
-  const double here = 1 - layout_.options.offloaded_share();  // share that the device updates
+  const double here = 1 - layout_.options.offloaded_share();  // the share that the device updates
   if (here <= 0) return;
   for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
     for (const ShardedUnit& unit : units_) {

@@ -1,7 +1,7 @@
-// The model's memory on one FSDP rank: shards, gathered units, unsharded and sharded gradients,
-// allocated and freed as FsdpOrder says (facts 26-60). It is a ModelState
-// (memory/layer_player.hpp): the step player calls its functions in the order of a step, and
-// activations are not its concern.
+// The model's memory on one FSDP rank: shards, gathered units, unsharded and sharded gradients.
+// They are allocated and freed in the order of FsdpOrder (facts 26-60). The class is a ModelState
+// (memory/layer_player.hpp): the step player calls its functions in the order of a step. It does
+// not handle activations.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class ShardedState {
   void zero_gradients();
 
  private:
-  // Plays the actions of a hook.
+  // Executes the actions of a hook on the allocator.
   void carry_out(FsdpOrder::Actions actions);
   void begin_backward_of(int unit);
 
@@ -48,13 +48,14 @@ class ShardedState {
   FsdpOrder order_;
   std::vector<ShardedUnit> units_;
   UnitTensors tensors_;
-  std::vector<int> owner_;                 // by layer: the unit of its parameters, -1 = none
-  std::vector<std::vector<int>> running_;  // by layer: the units around it, outermost first
-  std::deque<std::int64_t> limiter_;       // the rate limiter's queue of events (fact 34)
+  std::vector<int> owner_;  // by layer: the unit that owns its parameters; -1 = none
+  // By layer: the units whose modules contain it, outermost first.
+  std::vector<std::vector<int>> running_;
+  std::deque<std::int64_t> limiter_;  // events in the rate limiter's queue (fact 34)
   bool first_micro_batch_ = true, has_state_ = false;
-  BackwardHalf half_ = BackwardHalf::both;  // of the backward under way
-  // In an action for weights' gradients alone: the latest gradient, which a variable of the host's
-  // loop keeps alive.
+  BackwardHalf half_ = BackwardHalf::both;  // the half of backward that runs
+  // In an action that computes only weights' gradients: the latest gradient, which a variable of
+  // the host's loop keeps alive.
   Tape::Block latest_gradient_ = CachingAllocator::nothing;
 };
 

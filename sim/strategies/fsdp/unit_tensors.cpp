@@ -1,6 +1,6 @@
-// Allocates and frees the tensors of a unit in PyTorch's order: FSDP1 has one flat tensor per unit
-// and defers releases by record_stream() (fact 41); FSDP2 has a tensor per parameter and frees at
-// once (fact 55). Code: torch/distributed/fsdp/_runtime_utils.py and
+// Allocates and frees the tensors of a unit in PyTorch's order. FSDP1 has one flat tensor for each
+// unit and defers releases by record_stream() (fact 41). FSDP2 has one tensor for each parameter
+// and frees at once (fact 55). Code: torch/distributed/fsdp/_runtime_utils.py and
 // _fully_shard/_fsdp_collectives.py.
 #include "strategies/fsdp/unit_tensors.hpp"
 
@@ -29,11 +29,11 @@ void UnitTensors::end_backward() {
   tape_.free(std::exchange(reduce_input_, nothing));
   tape_.free(std::exchange(experts_input_, nothing));
   tape_.free(offloaded_);
-  // The optimizer waits for the reductions (fact 42), and every deferred block with them.
+  // The optimizer waits for the reductions (fact 42). All deferred blocks are then free.
   tape_.complete(std::numeric_limits<std::int64_t>::max());
 }
 
-// FSDP1 holds one flat tensor per unit, FSDP2 one per parameter.
+// FSDP1 holds one flat tensor for each unit, FSDP2 one tensor for each parameter.
 std::vector<Tape::Block> UnitTensors::like_shard(const ShardedUnit& unit, MemoryKind kind,
                                                  double bytes_per_element) {
   const double bytes = unit.shard * bytes_per_element;
@@ -55,17 +55,18 @@ void UnitTensors::release_later(Block block) {
   tape_.free_after(block, ++event_);
 }
 
-// On a device the caching allocator counts a reduction's input as free at once, though the block
-// cannot be reused yet. On a host the input exists until the reduction is over. Assumption: the
-// reduction is over when the next unit has joined its gradients, as in FSDP2, which waits for it
-// (fact 52).
+// On a device, the caching allocator counts a reduction's input as free at once, although the block
+// cannot be reused yet. On a host, the input exists until the reduction has ended. Assumption: the
+// reduction has ended when the next unit has joined its gradients, as in FSDP2, which waits for the
+// reduction (fact 52).
 void UnitTensors::release_reduced(Block input) {
   if (!tape_.on_host()) return release_later(input);
   tape_.free(reduce_input_);
   reduce_input_ = input;
 }
 
-// Order: copy of an offloaded shard, cast of the shard, output of the all-gather.
+// The order of allocations: copy of an offloaded shard, cast of the shard, output of the
+// all-gather.
 void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (unit.gathered || (!moves_ && unit.gather_bytes == layout_.shard_bytes)) return;
   unit.gathered = true;
@@ -92,9 +93,9 @@ void UnitTensors::gather(ShardedUnit& unit, bool backward) {
   if (low_precision != nothing) release_later(low_precision);
 }
 
-// FSDP2 copies the collective's output into one tensor per parameter before the unit computes (fact
-// 48). In forward the output lives until the next unit's copy-out, in backward until its own (fact
-// 49).
+// Before the unit computes, FSDP2 copies the collective's output into one tensor for each parameter
+// (fact 48). In forward, the output exists until the next unit's copy-out; in backward, until its
+// own copy-out (fact 49).
 void UnitTensors::use(ShardedUnit& unit, bool backward) {
   if (unit.gather_output == nothing) return;
   if (!backward) {
@@ -122,7 +123,7 @@ void UnitTensors::reshard(ShardedUnit& unit) {
   }
 }
 
-// Autograd joins the parameters' gradients into the flat one: twice the unit for a moment (fact
+// Autograd joins the parameters' gradients into the flat gradient; for a moment, both exist (fact
 // 40).
 void UnitTensors::join(ShardedUnit& unit) {
   if (unit.gradients.size() < 2) return;
@@ -147,8 +148,8 @@ void UnitTensors::keep(ShardedUnit& unit, bool first_micro_batch) {
   std::swap(unit.gradients, unit.accumulated);
 }
 
-// Cast to reduce_dtype, reduce-scatter, cast to the type of the shard (fact 39). Each step defers
-// the release of its input.
+// A cast to reduce_dtype, the reduce-scatter, a cast to the type of the shard (fact 39). Each
+// operation defers the release of its input.
 void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
   if (unit.gradients.empty()) return;
   Block input = unit.gradients.front();
@@ -177,13 +178,14 @@ void UnitTensors::reduce_fsdp1(ShardedUnit& unit) {
   keep_shard_gradient(unit, {output});
 }
 
-// Copy-in to the input of the reduce-scatter, reduce-scatter, cast (fact 52). The input lives until
-// the next unit's reduction (fact 53).
+// A copy into the input of the reduce-scatter, the reduce-scatter, a cast (fact 52). The input
+// exists until the next unit's reduction (fact 53).
 void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
   std::vector<Block>& gradients = pieces ? unit.of_pieces : unit.gradients;
   if (gradients.empty()) return;
-  // Compute waits for the previous unit's reduce-scatter, so its input is freed (fact 52). Experts
-  // are reduced just before the module around them, and both inputs are freed together.
+  // The compute stream waits for the previous unit's reduce-scatter, so its input is free (fact
+  // 52). Experts are reduced directly before the module around them, and both inputs are freed
+  // together.
   if (unit.expert || reduce_input_ != nothing) {
     tape_.free(std::exchange(reduce_input_, nothing));
     tape_.free(std::exchange(experts_input_, nothing));
@@ -203,12 +205,12 @@ void UnitTensors::reduce_fsdp2(ShardedUnit& unit, bool pieces) {
     tape_.free(std::exchange(output, cast));
   }
   if (!pieces) return keep_shard_gradient(unit, {output});
-  // The shard of the pieces' gradients stays if earlier micro-batches have left no such shard.
-  // Otherwise it is added to theirs and freed, with one exception. The unit may have unsharded
-  // gradients from earlier micro-batches; these are reduced with it, and their shards are views
-  // that keep all of the output alive. An action for weights' gradients alone leaves no such
-  // gradients, because it knows the stage's registered parameters only, which are shards once the
-  // head has been resharded.
+  // If earlier micro-batches have left no shard of the pieces' gradients, the new shard stays.
+  // Otherwise it is added to the existing shard and freed, with one exception: if the unit has
+  // unsharded gradients from earlier micro-batches, these are reduced at the same time, and their
+  // shards are views that keep the whole output alive. An action that computes only weights'
+  // gradients leaves no such gradients, because it knows only the stage's registered parameters,
+  // which are shards once the head has been resharded.
   if (layout_.options.offloaded_share() > 0) {
     tape_.free(output);
   } else if (unit.shard_gradients_of_pieces.empty()) {
@@ -227,10 +229,10 @@ void UnitTensors::keep_shard_gradient(ShardedUnit& unit, std::vector<Block> redu
       unit.shard_gradients =
           like_shard(unit, MemoryKind::gradients, (1 - offloaded) * layout_.shard_bytes);
     }
-    // The reduced gradient is copied to the host, or added to the shard of earlier micro-batches.
+    // The reduced gradient is copied to the host, or added to the shard from earlier micro-batches.
     for (const Block block : reduced) {
       if (fsdp1_ && offloaded > 0) {
-        offloaded_.push_back(block);  // FSDP1's handle keeps it until backward is over (fact 44)
+        offloaded_.push_back(block);  // FSDP1's handle holds it until backward has ended (fact 44)
       } else if (fsdp1_) {
         release_later(block);
       } else {

@@ -1,5 +1,5 @@
-// Divides a model into FSDP units: chooses the wrapped modules by block or by size, and gives each
-// parameter to the innermost wrapped module around its layer. The size policy is PyTorch's
+// Divides a model into FSDP units: chooses the wrapped modules by block or by size, and assigns
+// each parameter to the innermost wrapped module around its layer. The size policy is PyTorch's
 // size_based_auto_wrap_policy (torch/distributed/fsdp/wrap.py).
 #include "strategies/fsdp/units.hpp"
 
@@ -37,14 +37,14 @@ Modules block_modules(const TrainingStep& step) {
   return modules;
 }
 
-// A node of the module tree, as named_children() would give it.
+// A node of the module tree; children are in the order of named_children().
 struct Module {
   std::string path;
   std::int64_t own = 0;       // elements of its own parameters
   std::vector<int> children;  // indices into the tree
 };
 
-// All modules above layers with parameters; the root is element 0.
+// All modules that contain layers with parameters; the root is element 0.
 std::vector<Module> module_tree(const TrainingStep& step) {
   std::vector<Module> tree(1);
   std::map<std::string, int, std::less<>> index{{"", 0}};
@@ -66,8 +66,8 @@ std::vector<Module> module_tree(const TrainingStep& step) {
   return tree;
 }
 
-// An nn.ModuleList holds the blocks of a model of tokens, and the policy leaves it alone
-// (exclude_wrap_modules); models of images have an nn.Sequential there.
+// Modules that the policy excludes (exclude_wrap_modules). In token models, an nn.ModuleList holds
+// the blocks and is never wrapped; image models have an nn.Sequential in its place.
 Modules module_lists(const TrainingStep& step) {
   Modules lists;
   if (step.tokens == 0 || step.input_shape.size() != 1) return lists;
@@ -75,7 +75,7 @@ Modules module_lists(const TrainingStep& step) {
   return lists;
 }
 
-// size_based_auto_wrap_policy over a module tree. `never`: modules that must not become units.
+// size_based_auto_wrap_policy over a module tree. Modules in `never` must not become units.
 class SizePolicy {
  public:
   SizePolicy(const std::vector<Module>& tree, Modules never, std::int64_t least)
@@ -92,7 +92,7 @@ class SizePolicy {
     for (const int child : tree_[module].children) sum += total(child);
     return sum;
   }
-  // Both return the number of elements of the subtree that are in units.
+  // Both functions return the number of elements of the subtree that are in units.
   std::int64_t wrap_children(int module) {
     if (total(module) < least_) return 0;
     std::int64_t wrapped = 0;
@@ -160,9 +160,9 @@ double round_up(double value, double multiple) {
 
 using Units = std::map<std::string, FsdpUnit, std::less<>>;  // by module
 
-// Gives the layer's parameters to the unit of `module`. Experts go to a unit of their own beside
-// it, because fewer ranks hold them: in PyTorch they are a parameter group with a mesh of its own,
-// gathered and reduced together with the module (torchtitan 0.3.0, distributed/fsdp.py:
+// Assigns the layer's parameters to the unit of `module`. Experts are a unit of their own beside
+// it, because fewer ranks hold them. In PyTorch, they are a parameter group with a mesh of its own,
+// which is gathered and reduced together with the module (torchtitan 0.3.0, distributed/fsdp.py:
 // shard_placement_fn).
 void add_parameters(const Layer& layer, int index, const std::string& module, Units& units) {
   for (const Parameter& parameter : layer.parameters) {
@@ -181,9 +181,9 @@ void add_parameters(const Layer& layer, int index, const std::string& module, Un
   }
 }
 
-// Adds layer `index`, which is before or after all blocks, to the unit of that end; returns the
-// unit's key. Backward begins with the layers after the blocks, so they stay gathered (torchtitan,
-// distributed/fsdp.py).
+// Adds layer `index`, which comes before or after all blocks, to the unit of that end. Returns the
+// unit's key. Backward begins with the layers after the blocks, so they remain gathered
+// (torchtitan, distributed/fsdp.py).
 std::string end_unit(const Layer& layer, int index, bool after, Units& units) {
   const std::string key = after ? " head" : " embedding";
   FsdpUnit& unit = units[key];
@@ -196,11 +196,11 @@ std::string end_unit(const Layer& layer, int index, bool after, Units& units) {
   return key;
 }
 
-// Appends the units of layers [begin, end), which have a root of their own. `ends`: the layers
-// before and after the blocks are units, too.
+// Appends the units of the layers from `begin` to `end` (excluded), which have a root of their own.
+// If `ends` is true, the layers before and after the blocks are units, too.
 void add_units(const TrainingStep& step, const Modules& modules, bool ends, int begin, int end,
                std::vector<FsdpUnit>& result) {
-  // The layers of the blocks are [first_block, last_block].
+  // Blocks occupy the layers from first_block to last_block (included).
   Units units;
   int first_block = end, last_block = begin - 1;
   for (int i = begin; i < end; ++i) {
@@ -208,13 +208,13 @@ void add_units(const TrainingStep& step, const Modules& modules, bool ends, int 
     first_block = std::min(first_block, i);
     last_block = i;
   }
-  // A part without blocks is either the embedding alone, or the head and the loss.
+  // A part without blocks is either only the embedding, or the head and the loss.
   if (first_block == end && step.layers[end - 1].is_loss) first_block = begin;
   for (int i = begin; i < end; ++i) {
     const Layer& layer = step.layers[i];
     const std::string_view innermost = innermost_module(layer, modules);
-    // Each wrapped module around the layer runs from its first to its last layer, nested units
-    // included.
+    // Each wrapped module around the layer runs from its first to its last layer, including the
+    // layers of nested units.
     for (std::string_view path = innermost; !path.empty(); path = parent(path)) {
       const auto found = units.find(path);
       if (found != units.end()) {
@@ -234,7 +234,7 @@ void add_units(const TrainingStep& step, const Modules& modules, bool ends, int 
   }
   for (auto& [module, unit] : units) {
     if (unit.parameters.empty()) continue;
-    // Experts are hooked with the module around them.
+    // Experts have the hooks of the module around them.
     if (unit.expert) {
       const auto around = units.find(module.substr(0, module.rfind(" experts")));
       if (around != units.end() && !around->first.empty()) {
@@ -293,7 +293,7 @@ std::vector<FsdpUnit> make_units(const TrainingStep& step, const WrapOptions& wr
       wrap.policy == WrapPolicy::block_and_ends &&
       std::ranges::none_of(step.layers, [](const Layer& layer) { return layer.tied_layer >= 0; }) &&
       std::ranges::any_of(step.layers, [](const Layer& layer) { return !layer.block.empty(); });
-  // Parts of a pipeline's rank begin at a received activation.
+  // In a rank of a pipeline, each part of the model begins at a received activation.
   std::vector<FsdpUnit> result;
   for (int first = 0, end = 0; first < layers; first = end) {
     end = first + 1;

@@ -1,5 +1,5 @@
 // Gossip among synchronous ranks (ring and exponential graph), and the parts that all graphs share:
-// memory, options, the schedule of averages for the accuracy replay. Asynchronous pairs are in
+// memory, options, and the schedule of averages for the accuracy replay. Asynchronous pairs are in
 // pairs.cpp.
 //
 //   step     | gradients         | average | update | flatten | gradients ...
@@ -32,9 +32,9 @@ double model_bytes(const Job& job) {
   return elements * parameter_bytes(job.step->precision);
 }
 
-// Averages with neighbors after every `every` steps. A rank's exchange begins when its senders and
-// receivers are ready; other ranks may be late. So each lane is a group of its own on the
-// communicator, and becomes ready with the latest lane beside it (beside_).
+// Averages with neighbours after every `every` steps. A rank's exchange begins when its senders and
+// receivers are ready; other ranks may be late. Therefore each lane is a group of its own on the
+// communicator, and is ready when the latest of its lanes in beside_ is ready.
 class NeighbourAverager final : public TrainingHooks {
  public:
   NeighbourAverager(TrainingContext& context, const GossipOptions& options)
@@ -52,10 +52,10 @@ class NeighbourAverager final : public TrainingHooks {
     for (int lane = 0; lane < ranks_.lanes(); ++lane) each.push_back({lane});
     communicator_ = &ranks_.add_communicator("averaging", each);
     flatten_ = job.costs->stream(2 * model_bytes(job), tensors);
-    // For each exchange of the graph: its price, and the lanes that each lane waits for.
+    // For each exchange of the graph: its cost, and the lanes for which each lane waits.
     for (const Shift& shift : shifts_) {
       transfers_.push_back(price(job, context.network, shift, model_bytes(job)));
-      // One communicator carries all transfers, so transfers never meet on a link.
+      // A single communicator carries all transfers, so that they never meet on a link.
       for (const LinkUse& use : transfers_.back().spec.uses) context.world.meet(use.link, false);
       std::vector<std::vector<int>>& beside = beside_.emplace_back();
       for (const int rank : rank_of_lane) {
@@ -73,13 +73,13 @@ class NeighbourAverager final : public TrainingHooks {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
   bool outlasts_micro_batches() const override { return options_.overlap; }
-  // With overlap the average comes between the gradients and the update (algorithm 1 of the
+  // With overlap, the average comes between the gradients and the update (algorithm 1 of the
   // papers).
   Program end_micro_batches() override {
     average();
     co_return;
   }
-  // Sends the updated parameters. Without overlap the average follows at once.
+  // Sends the updated parameters. Without overlap, the average follows at once.
   Program after_update(int step) override {
     if (shifts_.empty() || step % options_.every != 0) co_return;
     const std::size_t which = at(step / options_.every) % shifts_.size();
@@ -90,8 +90,8 @@ class NeighbourAverager final : public TrainingHooks {
   }
 
  private:
-  // Waits for the exchange under way, if there is one: first for late neighbors, then for the
-  // transfer, so that both are booked by their cause.
+  // Waits for the exchange under way, if any: first for late neighbours, then for the transfer, so
+  // that both waits are booked by their causes.
   void average() {
     if (!travels_.state()) return;
     ranks_.wait(ready_);
@@ -105,15 +105,17 @@ class NeighbourAverager final : public TrainingHooks {
   const Replica replica_;
   const GossipOptions options_;
   const std::vector<Shift> shifts_;
-  std::vector<PricedTransfer> transfers_;              // by shift
-  std::vector<std::vector<std::vector<int>>> beside_;  // [shift][lane]: lanes it exchanges with
+  std::vector<PricedTransfer> transfers_;  // by shift
+  // [shift][lane]: the lanes with which it exchanges.
+  std::vector<std::vector<std::vector<int>>> beside_;
   Communicator* communicator_ = nullptr;
   QueuedWork flatten_, average_;
   Event ready_, travels_;  // all senders and receivers are ready; the parameters have arrived
 };
 
-// Groups for the division into lanes (lane_classes.hpp). If some rank differs, ranks are told apart
-// by their distance to it along the ring: two divisions into pairs of neighbors do this.
+// The groups for the division into lanes (lane_classes.hpp). If some rank is different, all other
+// ranks are distinguished by their distance to it on the ring. Two divisions of the ring into pairs
+// of neighbours have this effect.
 std::vector<RankGroups> neighbours_of(const Job& job) {
   std::vector<RankGroups> axes;
   const int ranks = job.mesh.gpus();
@@ -139,7 +141,7 @@ UpdateSchedule gossip_schedule(const Job& job, const GossipOptions& options,
       const auto averages = static_cast<std::int64_t>(schedule.averages.size());
       schedule.pushes[at(step * ranks + rank)].read = averages;
     }
-    // With overlap the parameters of the previous step travel beside this step.
+    // With overlap, the parameters of the previous step travel during this step.
     const int sent = options.overlap ? step - 1 : step;
     if (sent < 0 || sent % options.every != 0) continue;
     const Shift& shift = shifts[at(sent / options.every) % shifts.size()];
@@ -154,7 +156,8 @@ UpdateSchedule gossip_schedule(const Job& job, const GossipOptions& options,
 
 }  // namespace
 
-// The program of synchronous ranks repeats after all exchanges of the graph, `every` steps each.
+// The program of synchronous ranks repeats after all exchanges of the graph, which are `every`
+// steps apart.
 StrategyResult Gossip::simulate(const Job& job) const {
   UpdateSchedule schedule;
   const bool alone = job.mesh.gpus() == 1, apart = options_.pairs() && !alone;
@@ -179,8 +182,8 @@ StrategyResult Gossip::simulate(const Job& job) const {
   return result;
 }
 
-// A replica with its own parameters as one tensor, and the received parameters: during the whole
-// step with overlap, for a moment without.
+// A replica, plus its own parameters as one tensor and the received parameters. With overlap they
+// are held during the whole step, otherwise only during the exchange.
 std::vector<MemoryUse> Gossip::stage_memory(const Job& job, const MemoryQuery& query) const {
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);

@@ -1,8 +1,8 @@
-// The strategy `gossip`: every rank trains a whole model, and averages its parameters with a few
-// other ranks instead of all. Private to the room; others use strategies/table.hpp. It simulates
-// D-PSGD (Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017),
-// SGP (Assran et al., "Stochastic gradient push for distributed deep learning", 2019) and AD-PSGD
-// (Lian et al., "Asynchronous decentralized parallel stochastic gradient descent", 2018).
+// The strategy `gossip`: every rank trains a whole model, and averages its parameters with only a
+// few other ranks. It simulates D-PSGD (Lian et al., "Can decentralized algorithms outperform
+// centralized algorithms?", 2017), SGP (Assran et al., "Stochastic gradient push for distributed
+// deep learning", 2019) and AD-PSGD (Lian et al., "Asynchronous decentralized parallel stochastic
+// gradient descent", 2018). Private to sim/strategies/gossip; other code uses strategies/table.hpp.
 #pragma once
 
 #include "strategies/gossip/options.hpp"

@@ -1,5 +1,5 @@
-// Makes the exchanges of a graph, and prices them by counting messages inside nodes and between
-// nodes. The busiest rank and the busiest node set the time of an exchange.
+// Makes the exchanges of a graph, and computes their costs by counting messages inside nodes and
+// between nodes. The busiest rank and the busiest node determine the time of an exchange.
 #include "strategies/gossip/graph.hpp"
 
 #include <algorithm>
@@ -10,12 +10,12 @@ namespace lockstep {
 
 namespace {
 
-// Numbers of messages of a shift, inside nodes and across nodes.
+// How many messages a shift sends inside nodes and across nodes.
 struct Volume {
-  int inside = 0, across = 0;  // of all ranks
-  int rank_inside = 0;         // that the busiest rank receives inside its node
-  // Messages that the busiest node receives from other nodes, and the largest number of GPUs of a
-  // node that receive such messages.
+  int inside = 0, across = 0;  // over all ranks
+  int rank_inside = 0;         // number that the busiest rank receives inside its node
+  // The number of messages that the busiest node receives from other nodes, and the largest number
+  // of GPUs of one node that receive such messages.
   int node_across = 0, node_gpus = 0;
 };
 
@@ -39,8 +39,8 @@ Volume volume_of(const Shift& shift, int ranks, int gpus_per_node) {
   return volume;
 }
 
-// Price of a message of `bytes` from each rank of `group`. The totals of links are scaled from the
-// messages of all ranks of the job to `all_bytes`, because only some ranks send such a message.
+// The cost of a message of `bytes` from each rank of `group`. The totals of links are scaled to
+// `all_bytes`, because only some of the job's ranks send such a message.
 PricedTransfer message(const Job& job, JobNetwork& network, const CommGroup& group, double bytes,
                        double all_bytes) {
   PricedTransfer result = network.collective(group, Collective::send_recv, bytes);
@@ -66,7 +66,7 @@ std::vector<int> senders(const Shift& shift, int rank, int ranks) {
   return result;
 }
 
-// The slower of both kinds of messages gives the time; links of both are loaded.
+// The slower kind of message determines the time; the links of both kinds are loaded.
 PricedTransfer price(const Job& job, JobNetwork& network, const Shift& shift, double bytes) {
   const int ranks = job.mesh.gpus(), node = job.machine.gpus_per_node;
   const Volume volume = volume_of(shift, ranks, node);

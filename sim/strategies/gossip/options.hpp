@@ -1,6 +1,6 @@
-// Options of the strategy `gossip` in a scenario file. One describe() per struct declares each
-// field's name, text, unit and range; the file reader, the JSON Schema and the docs are generated
-// from it (core/fields.hpp). Semantics: docs/strategies.md.
+// Options of the strategy `gossip` in a scenario file. For each struct, one describe() declares the
+// name, text, unit and range of its fields; the file reader, the JSON Schema and the docs are
+// generated from it (core/fields.hpp). docs/local-sgd.md explains the meaning.
 #pragma once
 
 #include <array>
@@ -20,13 +20,14 @@ struct EnumNames<PairPartners> {
   static constexpr std::array names{"any", "ring"};
 };
 
-// Graphs of ranks that average with each other. D-PSGD (Lian et al. 2017): each rank with both
-// ranks beside it on a ring; each of the three counts a third.
+// Graphs of ranks that average with each other. D-PSGD (Lian et al. 2017): each rank averages with
+// both of its neighbours on a ring; the weight of each of the three is one third.
 struct RingGraph {};
-// SGP (Assran et al. 2019): each rank with the rank 1, 2, 4, ... places before it, in turn; each
-// counts a half.
+// SGP (Assran et al. 2019): each rank averages with the rank 1, 2, 4, ... places before it, in
+// turn; the weight of each of the two is one half.
 struct ExponentialGraph {};
-// AD-PSGD (Lian et al. 2018): two ranks at a time, each counts a half; ranks keep no common step.
+// AD-PSGD (Lian et al. 2018): two ranks average with weights of one half; ranks have no common
+// step.
 struct PairsGraph {
   PairPartners partners = PairPartners::any;
 };
@@ -55,11 +56,11 @@ struct GossipOptions {
   static constexpr std::array<StrategyForm, 0> forms{};
   GossipGraph graph;
   int every = 1;  // steps from one averaging to the next
-  // Parameters travel beside the next step's gradients, as in all three papers; false: a rank waits
-  // for the average before its next step.
+  // True: parameters travel during the next step's gradients, as in all three papers. False: a rank
+  // waits for the average before its next step.
   bool overlap = true;
 
-  // Null if the graph is not of pairs.
+  // Null if the graph is not `pairs`.
   const PairsGraph* pairs() const { return std::get_if<PairsGraph>(&graph); }
 };
 

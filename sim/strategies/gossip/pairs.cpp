@@ -1,10 +1,10 @@
-// AD-PSGD: each rank is a program of its own. After its update a rank of even number asks a rank of
-// odd number, drawn at random, for an average. Both send their parameters at the same time, by
-// threads that take no multiprocessors. Odd ranks answer one request after the other, so that no
-// circle of waiting ranks arises (section 4.2 of the paper). Gradients wait for nothing: a rank
-// whose average is still under way asks after a later step.
+// AD-PSGD: each rank is a program of its own. After its update, an even rank asks an odd rank,
+// which is drawn at random, for an average. Both send their parameters at the same time; the
+// threads that send take no multiprocessors. Odd ranks answer one request after the other, so that
+// ranks never wait for each other in a circle (section 4.2 of the paper). Gradients wait for
+// nothing: if the average of a rank is still under way, the rank asks after a later step.
 //
-//   rank 0 (even)  | step | asks rank 1, waits its turn | exchange | average at the next gradients
+//   rank 0 (even)  | step | asks rank 1, waits          | exchange | average at the next gradients
 //   rank 1 (odd)   | step | exchange with another rank  | exchange | average at the next gradients
 #include "strategies/gossip/pairs.hpp"
 
@@ -20,7 +20,7 @@ namespace lockstep {
 
 namespace {
 
-// Kind of event in the keys of random draws: the next after the kinds of stragglers.cpp.
+// The kind of event in the keys of random draws: the number after the last one of stragglers.cpp.
 constexpr std::uint32_t partner_event = 6;
 
 // The odd ranks that an even rank may ask.
@@ -33,17 +33,18 @@ std::vector<int> partners_of(PairPartners partners, int rank, int ranks) {
   return result;
 }
 
-// State that a rank's steps and its averages share.
+// The state that a rank's steps and its averages share.
 struct GossipRank {
   explicit GossipRank(Executor& executor) : free(executor), arrived(executor) {}
   TrainingContext* context = nullptr;
-  Bell free, arrived;  // an odd rank has answered; an even rank's average has arrived
-  // An exchange is under way: of an odd rank that answers, of an even rank that has asked.
+  Bell free, arrived;  // an odd rank is free again; an even rank's average has arrived
+  // An exchange is under way that an odd rank answers; an exchange is under way that an even rank
+  // asked for.
   bool answers = false, asks = false;
-  double began = 0, ended = 0;  // simulated time of the latest exchange that it asked for
-  int next = 0;                 // first step after which it may ask for another average
-  int open = 0;                 // arrived averages whose arithmetic its device has yet to do
-  std::int64_t read = 0;        // number of averages in the run before its step in progress
+  double began = 0, ended = 0;  // simulated times of the latest exchange that it asked for
+  int next = 0;                 // first step after which the rank may ask for another average
+  int open = 0;                 // number of arrived averages that its device has not computed yet
+  std::int64_t read = 0;  // number of averages of the run that precede the rank's step in progress
 };
 
 // All ranks of a run, and the links between them.
@@ -71,9 +72,9 @@ class Pairs {
     for (int node = 0; node < nodes; ++node) add_links(node);
   }
 
-  // Introduces a rank: each rank is a stage of the world.
+  // Registers a rank. Each rank is a stage of the world.
   void enter(TrainingContext& context) { ranks_[at(context.stage.stage)].context = &context; }
-  // Waits until the rank's gradients are complete, and issues the arithmetic of the averages that
+  // Waits until the rank's gradients are complete. Then issues the arithmetic of the averages that
   // have arrived since the previous gradients.
   Program average(int rank) {
     GossipRank& self = ranks_[at(rank)];
@@ -81,7 +82,7 @@ class Pairs {
     co_await world_.executor().sleep_until(gradients.state()->at(0));
     for (; self.open > 0; --self.open) self.context->copies(arithmetic_, "average parameters");
   }
-  // After the update: an even rank without a request under way asks for an average.
+  // Called after the update. An even rank that has no request under way asks for an average.
   Program after_step(int rank, int step) {
     GossipRank& self = ranks_[at(rank)];
     const auto steps = static_cast<std::int64_t>(schedule_.pushes.size());
@@ -96,7 +97,7 @@ class Pairs {
   }
 
  private:
-  // Price of an exchange inside a node. A pair shares no link with other pairs there.
+  // The cost of an exchange inside a node, where a pair shares no link with other pairs.
   void price_inside() {
     inside_ = network_.collective({.ranks_per_node = 2}, Collective::send_recv, bytes_);
     for (LinkUse& use : inside_.spec.uses) {
@@ -105,7 +106,7 @@ class Pairs {
       world_.meet(use.link, false);
     }
   }
-  // NICs and uplink of a node, on which exchanges of several pairs may meet.
+  // Adds the NICs and the uplink of a node, on which exchanges of several pairs may meet.
   void add_links(int node) {
     const FabricSpec& fabric = job_.machine.fabric;
     const int nics = std::max(1, fabric.nics_per_node), leaf = fabric.nodes_per_leaf;
@@ -115,7 +116,7 @@ class Pairs {
     uplinks_.push_back(
         {network_.link(LinkClass::uplink, node / leaf, uplink_rate(job_.machine)), bytes_});
   }
-  // The transfer between two ranks, both directions at once.
+  // The transfer between two ranks, in both directions at the same time.
   TransferSpec between(int one, int other) const {
     const int leaf = job_.machine.fabric.nodes_per_leaf;
     const int from = one / job_.machine.gpus_per_node, to = other / job_.machine.gpus_per_node;
@@ -127,8 +128,8 @@ class Pairs {
     }
     return spec;
   }
-  // Without overlap: host and compute stream wait for the average. The time until the exchange
-  // began is waiting for the partner, the rest is communication.
+  // Without overlap, host and compute stream wait for the average. The time until the exchange
+  // began is waiting for the partner; the rest is communication.
   Program arrival(GossipRank& self) {
     RankGroup& ranks = self.context->ranks;
     while (self.asks) co_await self.arrived.rung();
@@ -166,7 +167,7 @@ class Pairs {
   UpdateSchedule& schedule_;
   World& world_;
   JobNetwork network_;
-  PricedTransfer inside_, across_;       // an exchange inside a node, and between nodes
+  PricedTransfer inside_, across_;       // costs of an exchange inside a node, and between nodes
   QueuedWork arithmetic_;                // of one average on one rank
   std::vector<LinkUse> nics_, uplinks_;  // by node
   std::deque<GossipRank> ranks_;
@@ -186,7 +187,7 @@ class PairHooks final : public TrainingHooks {
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
-  // Averages arrive in simulated time at any moment of a step, so each micro-batch is simulated.
+  // Averages can arrive at any time within a step, so every micro-batch is simulated.
   bool outlasts_micro_batches() const override { return true; }
   Program end_micro_batches() override { return pairs_.average(rank_); }
 

@@ -1,5 +1,5 @@
 // AD-PSGD: asynchronous ranks that average in pairs (Lian et al. 2018). Gossip::simulate() calls it
-// if the graph of `gossip` is `pairs` and there are at least two ranks.
+// if the graph is `pairs` and the job has at least two ranks.
 #pragma once
 
 #include "results/schedule.hpp"
@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-// Simulates the job. `bytes`: of a rank's parameters. Fills the steps and averages of `schedule`,
-// in the order of simulated time.
+// Simulates the job. `bytes` are the bytes of a rank's parameters. Fills the steps and averages of
+// `schedule` in the order of simulated time.
 StrategyResult simulate_pairs(const Job& job, const GossipOptions& options, double bytes,
                               UpdateSchedule& schedule);
 

@@ -1,8 +1,8 @@
-// Local SGD as torch.distributed.algorithms.model_averaging does it: PeriodicModelAverager is
-// called after each step of the optimizer, and every `every` steps it calls average_parameters().
+// Local SGD as in torch.distributed.algorithms.model_averaging: PeriodicModelAverager is called
+// after each optimizer step, and calls average_parameters() after every `every` steps.
 //
-//   every `every` steps: flatten (torch.cat), divide by the ranks, host waits for the device,
-//                        all-reduce, parameters become views of the sum
+//   after every `every` steps: flatten (torch.cat), divide by the number of ranks, host waits for
+//                              the device, all-reduce, parameters become views of the sum
 #include "strategies/local_sgd/local_sgd.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace lockstep {
 
 namespace {
 
-// Number of tensors that torch.cat copies with one kernel (CAT_ARRAY_BATCH_SIZE of ATen's
+// Number of tensors that torch.cat copies with one kernel (CAT_ARRAY_BATCH_SIZE in ATen's
 // Shape.cu).
 constexpr int tensors_per_kernel = 128;
 
@@ -26,10 +26,10 @@ std::vector<GradientTensor> tensors_of(const Job& job) {
   return gradient_tensors(*job.step, gradient_bytes(job.step->precision));
 }
 
-// Averages after the update. Nothing else is exchanged.
+// Hooks that average parameters after the update. The ranks exchange nothing else.
 class Averager final : public TrainingHooks {
  public:
-  // `exchanged`: bytes of one exchange: a fragment of the averaged bytes.
+  // `exchanged` is the number of bytes of one exchange: a fragment of the averaged bytes.
   Averager(TrainingContext& context, const LocalSgdOptions& options, double exchanged)
       : context_(context),
         ranks_(context.ranks),
@@ -48,9 +48,9 @@ class Averager final : public TrainingHooks {
     all_reduce_ =
         context.network.collective(gradient_group(job), Collective::all_reduce, exchanged);
     if (!options.steps_along_mean()) return;
-    // DiLoCo: the distance from the parameters after the last exchange is computed while
-    // flattening, so a third tensor is read or written. The outer step reads distance, momentum and
-    // start, and writes momentum, start and parameters.
+    // DiLoCo: flattening also computes the distance from the parameters after the last exchange, so
+    // that a third tensor is read or written. The outer step reads the distance, the momentum and
+    // the start, and writes the momentum, the start and the parameters.
     flatten_ = job.costs->stream(3 * exchanged, kernels);
     outer_step_ = job.costs->stream(6 * exchanged, kernels);
     views_ = 0;
@@ -65,7 +65,7 @@ class Averager final : public TrainingHooks {
 
   bool outlasts_micro_batches() const override { return overlap_ > 0; }
 
-  // An exchange begins after each `every_`-th step. Its result is taken `overlap_` steps later.
+  // An exchange begins after each `every_`-th step. Its result is used `overlap_` steps later.
   Program after_update(int step) override {
     if (all_reduce_.seconds <= 0) co_return;
     if (step % every_ == 0) {
@@ -85,16 +85,16 @@ class Averager final : public TrainingHooks {
   TrainingContext& context_;
   RankGroup& ranks_;
   const Replica replica_;
-  const int every_, overlap_;  // steps between exchanges, and steps during an exchange
+  const int every_, overlap_;  // number of steps between exchanges, and during an exchange
   Communicator& communicator_;
-  Event travels_;  // end of the exchange under way; empty = there is none
+  Event travels_;  // end of the exchange under way; a default event if none is
   QueuedWork flatten_, divide_, outer_step_;
   PricedTransfer all_reduce_;
   double views_ = 0;  // host seconds
 };
 
-// The updates for the accuracy replay: each is the mean of the parameters that the ranks have
-// reached in `every` steps of their own.
+// The updates for the accuracy replay. Each update is the mean of the parameters that the ranks
+// have reached in `every` steps by themselves.
 UpdateSchedule schedule_of(const Job& job, const LocalSgdOptions& options,
                            const StrategyResult& result) {
   const int every = options.every;
@@ -136,7 +136,7 @@ StrategyResult LocalSgd::simulate(const Job& job) const {
   return result;
 }
 
-// A replica with the flat tensor of an exchange after the update.
+// A replica, plus the flat tensor of an exchange after the update.
 std::vector<MemoryUse> LocalSgd::stage_memory(const Job& job, const MemoryQuery& query) const {
   return replica_memory_of_stages(job, query, [this](const Job& rank) {
     MemoryPlan plan = replica_memory_plan(rank);

@@ -1,7 +1,7 @@
-// The strategy `local_sgd`: every rank trains a whole model on its own, and every few steps all
-// ranks average their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates
-// Little", 2019). With an outer optimizer it is DiLoCo (Douillard et al. 2023). Private to the
-// room; others use strategies/table.hpp.
+// The strategy `local_sgd`: every rank trains a whole model by itself, and after every few steps
+// all ranks average their parameters (fact 88; Stich, "Local SGD Converges Fast and Communicates
+// Little", 2019). With an outer optimizer it is DiLoCo (Douillard et al. 2023). Private to
+// sim/strategies/local_sgd; other code uses strategies/table.hpp.
 #pragma once
 
 #include "strategies/local_sgd/options.hpp"
@@ -20,7 +20,8 @@ class LocalSgd final : public StrategyOf<LocalSgdOptions> {
   std::vector<std::string> not_replayed(const Job& job) const override;
 
  private:
-  // Bytes that one rank averages: its parameters, and with average_state the optimizer's state.
+  // Bytes that one rank averages: its parameters, and the optimizer's state if average_state is
+  // set.
   double flat_bytes(const Job& job) const;
 };
 

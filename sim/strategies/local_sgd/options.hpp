@@ -1,6 +1,6 @@
-// Options of the strategy `local_sgd` in a scenario file. describe() declares each field's name,
-// text, unit and range; the file reader, the JSON Schema and the docs are generated from it
-// (core/fields.hpp). Semantics: docs/strategies.md and the fact cited below.
+// Options of the strategy `local_sgd` in a scenario file. describe() declares the name, text, unit
+// and range of each field; the file reader, the JSON Schema and the docs are generated from it
+// (core/fields.hpp). docs/local-sgd.md explains the meaning.
 #pragma once
 
 #include <array>
@@ -20,14 +20,15 @@ struct LocalSgdOptions {
       "ranks train on their own; every few steps their parameters are averaged";
   static constexpr std::array<StrategyForm, 0> forms{};
   int every = 4;               // steps between two averagings (PeriodicModelAverager's period)
-  bool average_state = false;  // PyTorch averages parameters only
+  bool average_state = false;  // PyTorch averages only parameters
   OuterOptimizer outer;        // the step of the shared parameters
-  // Streaming DiLoCo (Douillard et al. 2025): parts of the parameters that are exchanged in turn,
-  // and the number of steps that run while a part travels (section 2.3).
+  // Streaming DiLoCo (Douillard et al. 2025): number of parts of the parameters, which are
+  // exchanged in turn, and number of steps that run while a part travels (section 2.3).
   int fragments = 1;
   int overlap = 0;
 
-  // Whether an outer optimizer steps along the mean distance (DiLoCo), instead of taking the mean.
+  // Whether an outer optimizer makes a step along the mean distance (DiLoCo); otherwise the ranks
+  // take the mean.
   bool steps_along_mean() const { return std::holds_alternative<NesterovOuter>(outer); }
   // REQUIRES: fragments divides every; describe() refuses other values.
   int steps_between_exchanges() const { return every / fragments; }

@@ -1,6 +1,6 @@
-// Books the time of workers, counts steps of all ranks, and detects a steady state: steps and each
-// of their parts agree within `agreement` for `agreeing_steps` in a row (common/run_steps.hpp).
-// Results are differences between two snapshots of running sums.
+// Records the time of workers, counts steps of all ranks, and detects a steady state:
+// `agreeing_steps` in a row that agree, as a whole and in each part, within `agreement`
+// (common/run_steps.hpp). Results are differences between two snapshots of running sums.
 #include "strategies/parameter_server/books.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Books::Books(PsRun& run) : run_(run), servers_(at(run.system.servers)) {
   base_ = snapshot();
 }
 
-// Compute is in self.step until the step ends; end_step() adds it to the sum.
+// Compute stays in self.step until the step ends; end_step() adds it to the sum.
 void Books::begin_step(int worker) {
   WorkerBook& self = workers_[at(worker)];
   self.step.clear(run_.executor.now());
@@ -43,12 +43,12 @@ void Books::end_step(int worker) {
   add(self.sum, self.step.parts, 1);
 }
 
-// Progress is counted in messages, so that a step of which some messages were dropped counts in
-// part. `round` messages are a step of all ranks.
+// Progress is counted in messages, so that a step counts partly if some of its messages were
+// dropped. `round` is the number of messages in a step of all ranks.
 bool Books::count_step(int worker) {
   const PsSystem& system = run_.system;
   WorkerBook& self = workers_[at(worker)];
-  // The finished step is in the sum; a snapshot must not count it a second time.
+  // The finished step is already in the sum, so a snapshot must not count it again.
   self.step.clear(run_.executor.now());
   const auto messages = static_cast<int>(std::max<std::size_t>(1, system.messages.size()));
   completed_ += run_.ranks(worker) * (messages - self.dropped);
@@ -65,7 +65,7 @@ bool Books::count_step(int worker) {
   trace_.extrapolated = system.steady && steps() < system.steps && repeats();
   trace_.reported = trace_.step_ends.size() - 1;
   done_ = steps() >= system.steps || trace_.extrapolated;
-  if (trace_.extrapolated) {  // report the steady state alone
+  if (trace_.extrapolated) {  // report only the steady state
     base_ = latest_.front();
     trace_.reported = kRepeats;
   } else if (steps() == 1 && !done_) {  // leave out the first step
@@ -82,7 +82,7 @@ void Books::communicate(const PsParcel& parcel, int change) {
   self.transfers[parcel.direction == Direction::push ? 0 : 1].change(change, run_.executor.now());
 }
 
-// Bytes count when they have arrived.
+// Bytes are counted when they have arrived.
 void Books::transfer(const PsParcel& parcel, int change) {
   communicate(parcel, change);
   if (change > 0) return;
@@ -102,8 +102,9 @@ void Books::book(WorkerBook& self, double until) {
   self.booked_until = until;
 }
 
-// Staleness of a push: updates of its message between the worker's pull and this update (fact 82).
-// In ScheduledPush a version of 0 marks a dropped push, so versions of updates count from 1.
+// The staleness of a push is the number of updates of its message between the worker's pull and
+// this update (fact 82). In ScheduledPush, version 0 marks a dropped push, so updates have versions
+// from 1 on.
 void Books::settle(int message, const Contribution& push, std::int64_t version, bool used) {
   const int ranks = run_.ranks(push.worker);
   if (used) {
@@ -123,9 +124,9 @@ void Books::settle(int message, const Contribution& push, std::int64_t version, 
   }
 }
 
-// Running sums at present. A worker's step under way counts with a share of its compute: as much as
-// has passed since its start, over the compute that is played so far. Waits for weights inside the
-// step (`gated`) are booked elsewhere and are left out on both sides.
+// The running sums at present. A share of the present step's compute is included: the time since
+// the step's start, divided by the compute that is played so far. Waits for weights inside the step
+// (`gated`) are recorded separately, so both times exclude them.
 Books::Snapshot Books::snapshot() {
   Snapshot s;
   const double now = s.time = run_.executor.now();
@@ -149,7 +150,7 @@ Books::Snapshot Books::snapshot() {
   return s;
 }
 
-// The first step never counts: kRepeats steps after it must agree in length and in each part.
+// The first step never counts. The kRepeats steps after it must agree in length and in each part.
 bool Books::repeats() const {
   const std::vector<double>& ends = trace_.step_ends;
   if (ends.size() < kRepeats + 1) return false;
@@ -167,8 +168,8 @@ bool Books::repeats() const {
       if (std::abs(seconds(k) - seconds(kRepeats)) > agreement * step) return false;
     }
   }
-  // A loader that is slower than such a step delays the workers once the lead is used up that it
-  // gained during a long first step.
+  // A loader that is slower than such a step is ahead after a long first step, and delays the
+  // workers only later.
   double loading = 0;
   for (const PsSegment& segment : run_.system.segments) {
     if (segment.needs_input) loading += run_.system.input_seconds;
@@ -176,15 +177,16 @@ bool Books::repeats() const {
   return loading <= step * (1 + agreement);
 }
 
-// Differences between the end of the run and base_. A worker's own time is the rest of its time
-// after communication and waits.
+// The differences between the end of the run and base_. A worker's own time is its time without
+// communication and waits.
 PsTrace Books::trace(const RuleChanges& changes) {
   const Snapshot end = snapshot();
   const double time = std::max(end.time - base_.time, std::numeric_limits<double>::min());
   const double steps = std::max<double>(1, static_cast<double>(trace_.reported));
   add(trace_.split, end.sum, 1 / (steps * ranks_));
   add(trace_.split, base_.sum, -1 / (steps * ranks_));
-  // `busiest`: seconds in which the busiest worker pushes, and pulls.
+  // `busiest`: seconds in which the busiest worker pushes; seconds in which the busiest worker
+  // pulls.
   std::array<double, 2> busiest{};
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Snapshot::Worker &to = end.workers[w], &from = base_.workers[w];

@@ -1,7 +1,7 @@
 // Builds a parameter-server system from a job: servers and their places, keys, links, rules,
 // workers, messages, compute, and the number of steps, in this order (build_parameter_server()).
-// Limits on messages and steps keep a run at about a second; each limit that applies adds a note
-// for the user.
+// Limits on messages and steps keep the duration of a run at about a second. Each limit that
+// applies adds a note for the user.
 #include "strategies/parameter_server/build.hpp"
 
 #include <fmt/format.h>
@@ -15,13 +15,13 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::size_t most_messages = 4096;  // of one worker and step
-// Number of updates of a route's rate that a whole run may cost: about a second.
+constexpr std::size_t most_messages = 4096;  // of one worker in a step
+// Number of updates of a route's rate that a whole run may need: about a second.
 constexpr double kWorkBudget = 3e7;
 constexpr int fewest_steps = 4;
 
 // n-softsync updates after floor(workers / n) pushes. If n does not divide the number of workers,
-// several n give the same rule. The note tells the user the updates in a round and an equal n.
+// several n are the same rule. The note reports the number of updates in a round, and an equal n.
 void note_uneven_splitting(const ParameterServerOptions& options, int workers, PsJob& result) {
   if (options.consistency != Consistency::softsync || workers == 1) return;
   if (workers % options.splitting == 0) return;
@@ -35,8 +35,8 @@ void note_uneven_splitting(const ParameterServerOptions& options, int workers, P
                   options.splitting, workers, each, static_cast<double>(workers) / pushes, same));
 }
 
-// Sets the key layout and the keys. Parts of keys are made larger than the user asks if their
-// number would exceed most_messages.
+// Sets the key layout and the keys. If there would be more than most_messages parts of keys, the
+// parts are made larger than the user's size.
 void choose_keys(const Job& job, const ParameterServerOptions& options, PsJob& ps) {
   KeyLayout& layout = ps.layout;
   layout = {ps.servers, options.keys};
@@ -60,8 +60,8 @@ void choose_keys(const Job& job, const ParameterServerOptions& options, PsJob& p
   ps.keys = make_keys(*job.step, layout);
 }
 
-// Sets the rule, and its changes during the run. A single worker waits for nobody, so its rule
-// never changes.
+// Sets the rule and its changes during the run. A single worker waits for no other worker, so its
+// rule never changes.
 void add_rules(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
   const std::uint64_t seed = job.simulation.seed;
   system.rule = consistency_rule(options, job.mesh.gpus(), seed);
@@ -73,8 +73,8 @@ void add_rules(const Job& job, const ParameterServerOptions& options, PsSystem& 
   system.later.push_back({options.switches->at, consistency_rule(next, job.mesh.gpus(), seed)});
 }
 
-// Sets the loader's time and the copy of a micro-batch to the device. On CPUs, and if input is made
-// on the device, there is no copy.
+// Sets the loader's time, and the copy of a micro-batch to the device. There is no copy on CPUs, or
+// if the input is made on the device.
 void add_input(const Job& job, PsSystem& system) {
   const double bytes = job.step->input_bytes;
   system.input_seconds = job.data_loading_seconds;
@@ -84,9 +84,9 @@ void add_input(const Job& job, PsSystem& system) {
       job.communication_scale * host_device_copy(job.machine, bytes).seconds(bytes);
 }
 
-// Names the simulated links, adds changes of their capacity, and sets PsSystem::flow if a route has
-// a measured curve. A flow's bytes are chosen so that at the route's cap the flow takes the
-// measured seconds: bytes = seconds * cap.
+// Names the simulated links, adds the changes of their capacity, and sets PsSystem::flow if a route
+// has a measured curve. The number of a flow's bytes is chosen such that the flow takes the
+// measured seconds at the route's cap: bytes = seconds * cap.
 void describe_links(const Job& job, const PsJob& ps, PsSystem& system) {
   std::vector<PsLink> links;
   for (const int link : ps.simulated) {
@@ -109,15 +109,16 @@ void describe_links(const Job& job, const PsJob& ps, PsSystem& system) {
   };
 }
 
-// Updates of route rates that a message costs in a step of all workers: a push and a pull of each
-// worker begin and end, and each of these four events may change the rates of all routes.
+// Number of updates of route rates that a message causes in a step of all workers. A push and a
+// pull of each worker begin and end, and each of these four events may change the rates of all
+// routes.
 double work_of_a_message(const PsSystem& system) {
   return 4.0 * static_cast<double>(system.workers.size()) *
          static_cast<double>(system.routes.size());
 }
 
-// Divides the keys into messages and prices them. If there are so many messages that fewest_steps
-// steps would exceed the work budget, keys of a server are joined into larger messages.
+// Divides the keys into messages and computes their costs. If fewest_steps steps with so many
+// messages would exceed the work budget, keys of a server are joined into larger messages.
 void add_messages(const Job& job, const ParameterServerOptions& options, PsJob& ps) {
   const bool by_key = travel_by_key(job, options), join = options.partition_bytes == 0;
   const double most =
@@ -132,8 +133,8 @@ void add_messages(const Job& job, const ParameterServerOptions& options, PsJob& 
         fmt::format("keys travel in {} messages instead of {}: so many take long to simulate",
                     messages.size(), wanted));
   }
-  // Provenance counts the seconds of the mean server in a step of all workers: one gradient is kept
-  // and the others are added, unless each push is an update.
+  // Provenance counts the seconds of the mean server in a step of all workers: one gradient is
+  // stored and the others are added, unless each push is an update.
   const bool each_updates = ps.system.rule(job.mesh.gpus())->pushes_per_update(0) == 1;
   const double share = 1.0 / ps.servers;
   for (PsMessage& message : messages) {
@@ -166,9 +167,9 @@ void add_compute(const Job& job, const ParameterServerOptions& options, PsJob& p
   }
 }
 
-// Sets the number of steps: as many as the scenario wants, at most as many as the work budget
-// allows, and one more for the first step. A step of the system is system.batches optimizer steps
-// of the scenario.
+// Sets the number of steps: as many as the scenario requests, but at most as many as the work
+// budget allows, and one more for the first step. A step of the system is system.batches optimizer
+// steps of the scenario.
 void choose_steps(const Job& job, PsJob& ps) {
   PsSystem& system = ps.system;
   const double work = work_of_a_message(system) *
@@ -214,7 +215,7 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
   note_uneven_splitting(options, job.mesh.gpus(), result);
   add_input(job, system);
   describe_links(job, result, system);
-  // Without interference workers and servers compute as if each were alone.
+  // Without interference, each worker and each server has a core of its own.
   if (job.simulation.interference) {
     system.core_of_server = shared_cores(job, result.places, result.servers);
   }

@@ -1,6 +1,6 @@
 // Rules of published parameter servers that assign keys to servers: MXNet kvstore (split-large),
 // ps-lite (ranges), BytePS (hash), and the greedy longest-processing-time rule (balanced). Servers
-// may have unequal shares (KeyLayout::own), as in BytePS with machines without GPUs.
+// may have unequal shares (KeyLayout::own), as in BytePS if it uses machines without GPUs.
 #include "strategies/parameter_server/keys.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kLargeTensor =
     1'000'000;  // MXNET_KVSTORE_BIGARRAY_BOUND's default (fact 72)
 
-// All trainable tensors in definition order, each as one key. Server 0 is a placeholder.
+// All trainable tensors in definition order, each as one key. The server is not set.
 std::vector<Key> whole_tensors(const TrainingStep& step) {
   std::vector<Key> keys;
   for (std::size_t layer = 0; layer < step.layers.size(); ++layer) {
@@ -31,8 +31,8 @@ std::vector<Key> whole_tensors(const TrainingStep& step) {
   return keys;
 }
 
-// Cuts each key into parts of at most `longest` elements; 0 = leaves keys whole. A key's parts stay
-// on its server.
+// Cuts each key into parts of at most `longest` elements; 0 = keys stay whole. All parts of a key
+// remain on its server.
 std::vector<Key> cut(const std::vector<Key>& keys, std::int64_t longest) {
   if (longest <= 0) return keys;
   std::vector<Key> parts;
@@ -45,8 +45,8 @@ std::vector<Key> cut(const std::vector<Key>& keys, std::int64_t longest) {
   return parts;
 }
 
-// Appends one key for each server that gets a part of the tensor. The tensor's elements below
-// end(0) go to server 0, the elements from there up to end(1) to server 1, and so on.
+// Appends one key for each server that gets a part of the tensor. The elements below end(0) go to
+// server 0, the elements from end(0) to end(1) to server 1, and so on.
 template <class End>
 void spread(const Key& tensor, int servers, const End& end, std::vector<Key>& keys) {
   std::int64_t from = 0;
@@ -58,15 +58,16 @@ void spread(const Key& tensor, int servers, const End& end, std::vector<Key>& ke
   }
 }
 
-// Index at which the server's range ends, if `elements` elements are cut into one range for each
-// server. Equal shares are computed in integers, as MXNet and ps-lite do.
+// The index at which the server's range ends, if `elements` elements are cut into one range for
+// each server. Equal shares are computed in integers, as in MXNet and ps-lite.
 std::int64_t end_of_share(const KeyLayout& layout, int server, std::int64_t elements) {
   if (server + 1 == layout.servers) return elements;
   if (layout.own == 0) return elements * (server + 1) / layout.servers;
   return std::llround(static_cast<double>(elements) * layout.share_before(server + 1));
 }
 
-// MXNet: large tensors are cut over all servers, small ones are hashed by their number (fact 72).
+// MXNet: large tensors are cut into parts for all servers; small tensors are hashed by their number
+// (fact 72).
 std::vector<Key> split_large(const std::vector<Key>& tensors, const KeyLayout& layout) {
   // Servers with a share of 0 get no small tensors either.
   const int first = layout.others_share() == 0 ? layout.servers - layout.own : 0;
@@ -87,7 +88,7 @@ std::vector<Key> split_large(const std::vector<Key>& tensors, const KeyLayout& l
 
 // ps-lite: the concatenation of all tensors is cut into one range for each server (fact 71).
 std::vector<Key> ranges(const std::vector<Key>& tensors, const KeyLayout& layout) {
-  std::int64_t total = 0, position = 0;  // `position`: the tensor's first element in all elements
+  std::int64_t total = 0, position = 0;  // `position`: index of the tensor's first element
   for (const Key& tensor : tensors) total += tensor.elements;
   std::vector<Key> keys;
   for (const Key& tensor : tensors) {
@@ -106,7 +107,8 @@ int hashed(std::int64_t number, int servers) {
 
 // BytePS' Hash_Mixed_Mode (byteps/common/global.cc); 101 is the default of BYTEPS_MIXED_MODE_BOUND.
 // A key goes to one of the last `own` servers if its hash mod the bound is below own * own_share *
-// bound, which holds for about this share of all keys; else it goes to one of the other servers.
+// bound, which is true for about this share of all keys. Otherwise it goes to one of the other
+// servers.
 int hashed_by_share(std::int64_t number, const KeyLayout& layout) {
   const int bound = std::max(101, layout.servers), others = layout.servers - layout.own;
   const int place = hashed(number, bound);
@@ -114,7 +116,8 @@ int hashed_by_share(std::int64_t number, const KeyLayout& layout) {
   return own ? others + hashed(place, layout.own) : hashed(place, others);
 }
 
-// Parts of a tensor are numbered from 0; part and tensor together are the number that is hashed.
+// Parts of a tensor are numbered from 0. The tensor and the part together determine the hashed
+// number.
 void assign_by_hash(std::vector<Key>& keys, const KeyLayout& layout) {
   int part = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -126,8 +129,8 @@ void assign_by_hash(std::vector<Key>& keys, const KeyLayout& layout) {
 }
 
 // Longest processing time first: keys in descending order of size, each to the server that holds
-// least. Elements on a server are divided by its share, so that all servers fill up at the same
-// rate; servers with a share of 0 count as full.
+// the least. The number of elements on a server is divided by the server's share, so that all
+// servers fill up at the same rate. Servers with a share of 0 count as full.
 void assign_balanced(std::vector<Key>& keys, const KeyLayout& layout) {
   std::vector<std::size_t> order(keys.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,7 +1,8 @@
-// Builds the links and routes between ranks and servers of a machine, and simplifies them for the
-// simulation. Class Wiring walks each route from device to server and creates a link the first time
-// that a route crosses it. simplify() then removes links that cannot matter. Capacities come from
-// the platform file, latencies and caps from the cost room's copies (costs/collective.hpp).
+// Builds the links and routes between the ranks and servers of a machine, and simplifies them for
+// the simulation. Class Wiring follows each route from device to server and creates a link when a
+// route crosses it for the first time. simplify() then removes links that cannot matter. Capacities
+// are from the platform file, latencies and caps from the cost model's copies
+// (costs/collective.hpp).
 #include "strategies/parameter_server/links.hpp"
 
 #include <fmt/format.h>
@@ -20,13 +21,14 @@ namespace lockstep {
 
 namespace {
 
-// Direction of a link as seen from its node, leaf switch or GPU; `both`: one link for both.
+// Direction of a link as seen from its node, leaf switch or GPU. `both`: one link serves both
+// directions.
 enum class End { out, in, both };
 
 class Wiring {
  public:
-  // `own_hosts`: rate of the NIC of a server's own host over the rate of a node's NIC. New links
-  // are appended to `result`.
+  // `own_hosts` is the rate of the NIC of a server's own host, divided by the rate of a node's NIC.
+  // New links are appended to `result`.
   Wiring(const Job& job, double own_hosts, PsLinks& result)
       : job_(job),
         machine_(job.machine),
@@ -34,7 +36,7 @@ class Wiring {
         nodes_(nodes_of(job.mesh.gpus(), job.machine)),
         own_hosts_(own_hosts) {}
 
-  // The route from the rank's device to the place (push) or back (pull).
+  // The route from the rank's device to the place (push), or back (pull).
   PsRoute route(int rank, const ServerPlace& place, bool push) {
     route_ = {};
     const int node = node_of(rank);
@@ -53,7 +55,7 @@ class Wiring {
       }
       memory(place.node, 1);
     }
-    // An anchor's communication scale makes every transfer longer.
+    // An anchor's communication scale lengthens every transfer.
     route_.latency *= job_.communication_scale;
     route_.cap /= job_.communication_scale;
     return route_;
@@ -62,35 +64,35 @@ class Wiring {
  private:
   using Name = std::tuple<LinkClass, int, int, End>;  // class, node or leaf, index there, direction
 
-  // Appends a link to the route under construction, and creates the link on first use. `capacity`:
-  // bytes/s without stragglers.
+  // Appends a link to the route that is being built, and creates the link if it does not exist yet.
+  // `capacity` is in bytes/s, without stragglers.
   void cross(LinkClass kind, int place, int index, End end, double capacity) {
     const auto [entry, fresh] =
         links_.try_emplace({kind, place, index, end}, static_cast<int>(result_.links.size()));
     route_.links.push_back(entry->second);
     if (!fresh) return;
-    // Bursts of neighbors, and links that become slow, change the remaining capacity.
+    // Bursts of neighbours and links that become slow change the remaining capacity during the run.
     const LinkMoment worst{std::numeric_limits<double>::infinity(),
                            std::vector<bool>(job_.stragglers.neighbours.size(), true)};
     const double speed = left(kind, place, {});
     result_.links.push_back({kind, place, speed * capacity / job_.communication_scale});
     result_.links.back().varies = left(kind, place, worst) < speed;
   }
-  // Share of a link's capacity that stragglers leave at this moment, 0 to 1.
+  // The share of a link's capacity, 0 to 1, that stragglers leave at this moment.
   double left(LinkClass kind, int place, const LinkMoment& moment) const {
     return speed_left(job_.stragglers, machine_.fabric, kind, place, moment);
   }
 
   // Adds a copy's latency to the route, and limits the route to the rate that the copy reaches
-  // alone.
+  // without other traffic.
   void take(const CopyCost& copy) {
     route_.latency += copy.latency_seconds;
     if (copy.bytes_per_second > 0) route_.cap = std::min(route_.cap, copy.bytes_per_second);
   }
 
-  // Between processes of CPU hosts: over loopback on one host, over NICs between hosts. If a
-  // measured curve exists, it gives the time of each message (PsSystem::flow); the route then has
-  // the rate of bulk data and no latency of its own.
+  // Between processes of CPU hosts: over loopback within a host, over NICs between hosts. If a
+  // measured curve exists, it determines the time of each message (PsSystem::flow); the route then
+  // has the rate of bulk data and no latency.
   void between_cpus(int from, int to) {
     CopyCost copy = from == to ? loopback_copy(machine_, bulk) : host_host_copy(machine_, bulk);
     route_.cores = copy.cores / job_.communication_scale;
@@ -103,9 +105,9 @@ class Wiring {
     from == to ? memory(from, 2) : fabric(from, to, copy.bytes_per_second);
   }
 
-  // Traffic between one GPU and others of its node without NVLink, one direction. All copies of the
-  // GPU together reach the rate of a single copy. This rate is below that of its PCIe link, and the
-  // copies count on that link, too.
+  // Traffic in one direction between a GPU and other GPUs of its node without NVLink. All copies of
+  // the GPU together reach only the rate of a single copy, which is below the rate of the GPU's
+  // PCIe link. The copies also count as traffic of that link.
   void beside_gpus(int rank, bool from_gpu, double bytes_per_second) {
     pcie(rank, from_gpu);
     const int carrier = route_.links.back(), gpus = machine_.gpus_per_node;
@@ -114,14 +116,14 @@ class Wiring {
     result_.links[at(route_.links.back())].part_of = carrier;
   }
 
-  // GPUs behind one switch share its link to the host (fact 140).
+  // GPUs behind one switch share the switch's link to the host (fact 140).
   void pcie(int rank, bool from_gpu) {
     const int index = rank % machine_.gpus_per_node / std::max(1, machine_.pcie.gpus_per_switch);
     cross(LinkClass::pcie, node_of(rank), index, from_gpu ? End::out : End::in,
           pcie_bytes_per_second(machine_.pcie));
   }
 
-  // The data crosses the node's host memory `times` times (each read or write is one).
+  // The data cross the node's host memory `times` times; each read or write counts once.
   void memory(int node, int times) {
     const double bandwidth = machine_.host.memory_bandwidth;
     for (int i = 0; i < times && bandwidth > 0; ++i) {
@@ -129,22 +131,22 @@ class Wiring {
     }
   }
 
-  // Without GPUDirect a message is written to host memory and read again by the NIC.
+  // Without GPUDirect, a message is written to host memory, and the NIC reads it again.
   void staging(int node) {
     if (!machine_.fabric.gpu_direct) memory(node, 2);
   }
 
   // The network between two different nodes: both NICs, uplinks of leaf switches, trunks between
-  // parts of the cluster. `least`: the measured rate of one connection, in bytes/s; a NIC must not
-  // be slower than that.
+  // parts of the cluster. `least` is the measured rate of one connection, in bytes/s; a NIC must
+  // not be slower.
   void fabric(int from, int to, double least = 0) {
     const FabricSpec& tree = machine_.fabric;
     const double nic =
         std::max(least, nic_payload_rate(machine_) * std::max(1, tree.nics_per_node));
     cross(LinkClass::nic, from, 0, End::out, from < nodes_ ? nic : own_hosts_ * nic);
     cross(LinkClass::nic, to, 0, End::in, to < nodes_ ? nic : own_hosts_ * nic);
-    // Nodes below one leaf switch share the links above it, and nodes of other leaves are behind
-    // these links.
+    // Nodes below one leaf switch share the links above the switch; these links lead to the nodes
+    // of other leaf switches.
     const int below = tree.nodes_per_leaf;
     if (below > 0 && from / below != to / below) {
       cross(LinkClass::uplink, from / below, 0, End::out, uplink_rate(machine_));
@@ -159,12 +161,13 @@ class Wiring {
     }
   }
 
-  // Between a rank and a server on a GPU. Three cases: the rank's own GPU, a GPU of another node, a
-  // GPU of the same node (NVLink, PCIe peer-to-peer, or through host memory, as the copy says).
+  // Between a rank and a server on a GPU. One of three cases: the rank's own GPU, a GPU of another
+  // node, or another GPU of the same node (over NVLink, PCIe peer-to-peer, or host memory,
+  // depending on the copy).
   void to_gpu(int rank, int place_gpu, bool push) {
     const int node = node_of(rank), place_node = node_of(place_gpu);
     const int from = push ? rank : place_gpu, to = push ? place_gpu : rank;
-    if (rank == place_gpu) {  // a copy inside device memory: read and written
+    if (rank == place_gpu) {  // a copy inside device memory is read and written
       const double bytes = 1e9;
       route_.cap = bytes / job_.costs->stream(2 * bytes, 1).busy;
       return;
@@ -196,14 +199,14 @@ class Wiring {
 
   int node_of(int rank) const { return rank / machine_.gpus_per_node; }
 
-  static constexpr double bulk = 64 * 1024.0 * 1024.0;  // bytes, long enough for the final rate
+  static constexpr double bulk = 64 * 1024.0 * 1024.0;  // bytes; long enough for the final rate
   const Job& job_;
   const Machine& machine_;
   PsLinks& result_;
-  const int nodes_;  // nodes with ranks; servers' own hosts are numbered from nodes_ on
+  const int nodes_;  // number of nodes with ranks; servers' own hosts are numbered from nodes_ on
   const double own_hosts_;
   std::map<Name, int> links_;
-  PsRoute route_;  // under construction
+  PsRoute route_;  // the route that is being built
 };
 
 }  // namespace
@@ -231,7 +234,8 @@ std::vector<ServerPlace> server_places(const Machine& machine, int ranks,
                                  options.own_hosts, nodes, nodes == 1 ? "" : "s"),
                      fmt::format("at most {}", nodes));
   }
-  // Servers take the available places in turn; there are never more places than servers.
+  // The servers are distributed over the available places in turn; places are never more than
+  // servers.
   const int servers = server_count(machine, ranks, options);
   int available = own || both ? servers : 1;
   if (placement == ServerPlacement::gpu) available = std::min(ranks, machine.gpus_per_node);
@@ -252,13 +256,14 @@ std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& pl
   std::vector<int> result(at(servers), -1);
   if (job.machine.device.architecture != Architecture::cpu) return result;
   const int per_node = job.machine.gpus_per_node;
-  std::vector<int> on_node(at(job.mesh.gpus() / per_node + 1), 0);  // by node: servers so far
+  // By node: number of servers so far.
+  std::vector<int> on_node(at(job.mesh.gpus() / per_node + 1), 0);
   for (int server = 0; server < servers; ++server) {
     const int node = place_of(places, server).node;
     if (node * per_node >= job.mesh.gpus()) continue;
     const int ranks = std::min(per_node, job.mesh.gpus() - node * per_node);
-    // The host's cores beyond one for each rank are the servers'. Servers beyond these are counted
-    // from 0 and take the ranks' cores in turn.
+    // Cores of the host beyond one for each rank belong to the servers. `without_core` counts
+    // further servers from 0; these share the ranks' cores in turn.
     const int without_core = on_node[at(node)]++ - std::max(0, job.machine.host.cores - ranks);
     if (without_core >= 0) result[at(server)] = node * per_node + without_core % ranks;
   }
@@ -269,8 +274,8 @@ CopyCost measured_copy(const Machine& machine, const PsRoute& route, double byte
   return route.measured == 1 ? loopback_copy(machine, bytes) : host_host_copy(machine, bytes);
 }
 
-// A worker's messages to one place are in one lane if the place has a single server, or if the
-// place is on the worker's node, where one copy engine moves them.
+// A worker's messages to one place share a lane if the place has a single server, or if the place
+// is on the worker's node, where a single copy engine moves them.
 PsLinks server_links(const Job& job, const ParameterServerOptions& options,
                      const std::vector<ServerPlace>& places, bool one_lane) {
   PsLinks result;
@@ -289,7 +294,7 @@ PsLinks server_links(const Job& job, const ParameterServerOptions& options,
 
 namespace {
 
-// How often the route crosses the link: host memory may be written and read.
+// How often the route crosses the link; for example, host memory may be written and read.
 double crossings(const PsRoute& route, int link) {
   return static_cast<double>(std::count(route.links.begin(), route.links.end(), link));
 }
@@ -297,12 +302,12 @@ double crossings(const PsRoute& route, int link) {
 // The routes that cross a link.
 struct Usage {
   std::vector<const PsRoute*> routes;
-  bool one_lane = false;  // messages of the last route travel one after the other
-  // At most one flow at a time uses the link.
+  bool one_lane = false;  // whether messages of the last route travel one after the other
+  // Whether only one flow can use the link at the same time.
   bool one_flow() const { return routes.empty() || (routes.size() == 1 && one_lane); }
 };
 
-// By link, the routes that cross it.
+// By link: the routes that cross it.
 std::vector<Usage> usage_of(const PsLinks& links) {
   std::vector<Usage> usage(links.links.size());
   for (const std::vector<PsLinks::Way>& ways : links.ways) {
@@ -320,9 +325,9 @@ std::vector<Usage> usage_of(const PsLinks& links) {
   return usage;
 }
 
-// Whether link `id` is never the bottleneck: every route over it also crosses one other link that
-// is at least as tight for this route. If both are equally tight, the link with the smaller number
-// stays.
+// Whether link `id` is never the bottleneck: some other link lies on every route over `id` and
+// limits each of these routes at least as much. If both links limit equally, the link with the
+// smaller number stays.
 bool never_tightest(int id, const Usage& use, const std::vector<PsLink>& links) {
   const auto load = [&](const PsRoute& route, int link) {
     return crossings(route, link) / links[at(link)].capacity;
@@ -343,7 +348,7 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
   const std::vector<Usage> usage = usage_of(links);
   std::vector<int> original;            // result: by simulated link, its index in `links`
   constexpr int kCap = -2, kDrop = -3;  // the link becomes a cap, or is left out
-  std::vector<int> simulated;           // by link: its index in the system, kCap or kDrop
+  std::vector<int> simulated;           // by link: its index in the system, or kCap, or kDrop
   for (std::size_t id = 0; id < links.links.size(); ++id) {
     const PsLink& link = links.links[id];
     if (!contention || (usage[id].one_flow() && !link.varies)) {
@@ -357,7 +362,7 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
     }
   }
 
-  // Translates a route, and returns its index in the system. Equal routes are one.
+  // Translates a route and returns its index in the system. Equal routes get the same index.
   std::map<PsRoute, int> known;
   const auto simple_route = [&](const PsRoute& route) {
     PsRoute out = route;
@@ -385,8 +390,8 @@ std::vector<int> simplify(const PsLinks& links, bool contention, PsSystem& syste
 }
 
 void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& system) {
-  // All links of a class that vary at all. A change may concern only the links of some nodes;
-  // `capacity` then gives the unchanged value for the others.
+  // All links of a class whose capacity changes during the run. A change may concern only the links
+  // of some nodes; for the others, `capacity` then returns the same value as before.
   const auto varying = [&](LinkClass kind) {
     std::vector<int> result;
     for (std::size_t i = 0; i < links.size(); ++i) {
@@ -397,7 +402,7 @@ void add_changes(const Job& job, const std::vector<PsLink>& links, PsSystem& sys
   for (const SlowLink& slow : job.stragglers.slow_links) {
     if (slow.from > 0) system.slowings.push_back({slow.from, varying(slow.link)});
   }
-  std::vector<std::size_t> numbers;  // in the scenario
+  std::vector<std::size_t> numbers;  // numbers of the neighbours in the scenario
   for (std::size_t n = 0; n < job.stragglers.neighbours.size(); ++n) {
     const std::optional<Bursts> bursts = bursts_of(job, n);
     if (!bursts) continue;

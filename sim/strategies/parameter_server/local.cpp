@@ -1,6 +1,6 @@
-// Reduce-scatters and all-gathers within a node, priced by NCCL's cost model (messages.cpp) and
-// played as plain delays. Pushes and pulls of a worker have a queue each; collectives of one queue
-// run one after the other and slow nothing else down.
+// Reduce-scatters and all-gathers within a node, which take the time of NCCL's cost model
+// (messages.cpp) and are played as plain delays. A worker has one queue for pushes and one for
+// pulls. The collectives of a queue run one after the other and slow down nothing else.
 #include "strategies/parameter_server/local.hpp"
 
 #include <utility>

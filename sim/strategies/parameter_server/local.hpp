@@ -1,6 +1,7 @@
 // Collectives among the ranks of a node (`local_reduction`): a reduce-scatter before the ranks push
-// a message, and an all-gather after they have pulled it (BytePS, facts 74 and H128). The wire puts
-// each parcel through this stage; without the option the stage does nothing. Private to the room.
+// a message, and an all-gather after they have pulled it (BytePS, facts 74 and H128). Wire passes
+// each parcel through this stage; without the option, the stage does nothing. Private to
+// sim/strategies/parameter_server.
 #pragma once
 
 #include <functional>
@@ -11,8 +12,8 @@
 
 namespace lockstep {
 
-// Parcels of one worker that are carried in turn: by priority, smallest value first, then in order
-// of arrival.
+// The parcels of one worker that are carried one after the other: by priority, the smallest value
+// first, then in order of arrival.
 class ParcelLane {
  public:
   void add(int priority, const PsParcel& parcel) { waiting_.push({priority, added_++, parcel}); }
@@ -40,21 +41,21 @@ class ParcelLane {
 
 class LocalStage {
  public:
-  // `done` is called with each parcel whose collective is over.
+  // `done` is called with each parcel after its collective has ended.
   LocalStage(PsRun& run, Books& books, std::function<void(const PsParcel&)> done);
-  // Queues the parcel's collective behind others of the same worker and direction. Calls `done` at
-  // once if the collective takes no time.
+  // Queues the parcel's collective behind the others of its worker and direction. If the collective
+  // takes no time, calls `done` at once.
   void put(const PsParcel& parcel);
 
  private:
-  // Runs the collectives of a lane one after the other, and ends when the lane is empty.
+  // Runs the collectives of a lane one after the other. Returns when the lane is empty.
   Program collect(ParcelLane& lane);
   double seconds(const PsParcel& parcel) const;
 
   PsRun& run_;
   Books& books_;
   std::function<void(const PsParcel&)> done_;
-  std::vector<ParcelLane> lanes_;  // by worker: pushes, pulls
+  std::vector<ParcelLane> lanes_;  // by worker: one lane for pushes, one for pulls
 };
 
 }  // namespace lockstep

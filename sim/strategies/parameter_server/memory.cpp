@@ -1,6 +1,7 @@
-// Device memory under a parameter server. A worker is a replica without optimizer state, unless it
-// steps itself; with `placement: gpu` the fullest GPU adds the processes of its servers:
-// parameters, optimizer state and one receive buffer for each worker (docs/strategies.md).
+// Device memory under a parameter server. A worker is a replica, without optimizer state unless the
+// worker has its own optimizer. With `placement: gpu`, the memory of server processes is added on
+// the fullest GPU: parameters, optimizer state and one receive buffer for each worker
+// (docs/parameter-server-base.md).
 #include <algorithm>
 
 #include "memory/step_memory.hpp"
@@ -14,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Memory of a worker's step. Gradients add up over all micro-batches between two pushes, or until
-// the worker's own optimizer step.
+// The memory of a worker's step. Gradients add up over all micro-batches between two pushes, or
+// between two steps of the worker's own optimizer.
 MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& options) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation * options.exchange_every;
@@ -39,7 +40,7 @@ MemoryPlan worker_memory_plan(const Job& job, const ParameterServerOptions& opti
   return plan;
 }
 
-// Memory of one server process: its tensors or parts of tensors, its optimizer state and its
+// The memory of one server process: its tensors or parts of tensors, its optimizer state and its
 // receive buffers.
 ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& options,
                               const std::vector<Key>& keys, int server) {
@@ -64,15 +65,15 @@ ServerPlan server_memory_plan(const Job& job, const ParameterServerOptions& opti
     plan.optimizer = optimizer_memory(of_tensors(job.optimizer, tensors), job.step->precision);
   }
   if (const Weighting by = weighting(options); compensates(by)) {
-    // One copy of the weights that each worker read (fact 85); the adaptive lambda also keeps the
-    // moving mean of squared gradients.
+    // One copy of the weights for each worker, as the worker read them (fact 85). The adaptive
+    // lambda also needs the moving mean of squared gradients.
     const int kept = job.mesh.gpus() + (by == Weighting::compensated_adaptive ? 1 : 0);
     const double bytes = kept * parameter_bytes(job.step->precision);
     plan.optimizer.state_bytes_per_element += bytes;
     for (TensorUpdate& other : plan.optimizer.others) other.state_bytes_per_element += bytes;
   }
-  // Pushes of different workers arrive side by side, each into a buffer of its own; a serial server
-  // takes one at a time, and sums the gradients of a synchronous update into another.
+  // Pushes of different workers arrive at the same time, each in its own buffer. A serial server
+  // has one buffer for the push that it receives, and another for the sum of a synchronous update.
   plan.receive_buffers =
       options.serial ? 1 + (options.consistency == Consistency::sync) : job.mesh.gpus();
   return plan;
@@ -98,8 +99,8 @@ std::vector<MemoryUse> ParameterServer::stage_memory(const Job& job,
   MemoryUse use = memory_use(worker, job.machine.device);
   if (options.placement != ServerPlacement::gpu) return {use};
 
-  // Each server is a process beside the worker's on its GPU. The GPU whose servers need most
-  // decides.
+  // Each server is a process on a GPU, besides a worker's process. The GPU whose servers need the
+  // most memory determines the result.
   std::vector<StepMemory> of_place(ps.places.size());
   for (int server = 0; server < options.servers; ++server) {
     const StepMemory memory_of_server =

@@ -1,6 +1,6 @@
-// Divides keys into messages, and prices the server's work on each message from its bytes: a server
-// copies the first gradient of an update, adds the others, and runs the optimizer. Facts 75, 80, 85
-// and 88 give the bytes, fact 128 the rate of a host's memory.
+// Divides keys into messages, and computes the server's work on each message from its bytes: a
+// server copies the first gradient of an update, adds the others, and runs the optimizer. Facts 75,
+// 80, 85 and 88 give the bytes, fact 128 the rate of a host's memory.
 #include "strategies/parameter_server/messages.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace lockstep {
 
 namespace {
 
-// Bytes of one element's index on the wire: a 32-bit number.
+// Bytes of one element's index in a message: a 32-bit number.
 constexpr double index_bytes = 4;
 
 }  // namespace
@@ -52,7 +52,7 @@ std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by
                                      double smallest) {
   const auto back_first = [](const auto& a, const auto& b) { return a.layer > b.layer; };
   if (by_key) std::stable_sort(keys.begin(), keys.end(), back_first);
-  // Each server has one open message, to which keys are added until send() closes it.
+  // Each server has one open message. Keys are added to it until send() closes it.
   std::vector<PsMessage> result, open;
   for (int server = 0; server < servers; ++server) open.push_back({.server = server});
   const auto send = [&](PsMessage& message) {
@@ -63,10 +63,11 @@ std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by
     PsMessage& message = open[at(key.server)];
     const bool same_layer = join && message.layer == key.layer;
     if (by_key && !same_layer && message.elements >= smallest) send(message);
-    if (by_key) message.layer = key.layer;  // keys come back to front, so this is the frontmost
+    // Keys are sorted from back to front, so this layer is the frontmost.
+    if (by_key) message.layer = key.layer;
     message.elements += static_cast<double>(key.elements);
     std::vector<ParameterPiece>& pieces = message.pieces;
-    // Parts of one tensor follow each other and count as one tensor.
+    // Parts of one tensor follow each other, and count as one tensor.
     if (pieces.empty() || pieces.back().parameter != key.tensor) ++message.tensors;
     pieces.push_back({key.tensor, key.first, key.elements});
   }
@@ -88,7 +89,8 @@ double push_element_bytes(const ParameterServerOptions& options, Precision preci
 namespace {
 
 // Sets the bytes of a push and of a pull. Returns the bytes of the sum that a server reads and
-// writes to add the gradient: twice the dense gradient, or with top_k twice its pushed share.
+// writes to add the gradient: twice the bytes of the uncompressed gradient, or with top_k, twice
+// its pushed share.
 double set_bytes(const ParameterServerOptions& options, Precision precision, PsMessage& message) {
   const double pulled = options.element_bytes > 0 ? options.element_bytes
                         : workers_update(options) ? gradient_bytes(precision)
@@ -108,9 +110,9 @@ double set_bytes(const ParameterServerOptions& options, Precision precision, PsM
 
 // Adjusts a message for `ranks` ranks of a node that reduce before they push (local_reduction).
 // Each rank pushes and pulls 1 / ranks of the node's sum, and a server does the work of one push
-// for each node: keep the first, accumulate the other nodes'. The system counts pushes of ranks,
-// and any rank may be the first, so each of the W pushes gets the mean, (keep + (nodes - 1)
-// accumulate) / W.
+// for each node: it stores the first push and adds the pushes of the other nodes. PsSystem counts
+// pushes of ranks, and any rank may be the first. Therefore each of the W ranks' pushes takes the
+// mean time, (keep + (nodes - 1) accumulate) / W.
 void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& message) {
   if (ranks == 1) return;
   const int all = job.mesh.gpus(), nodes = all / ranks;
@@ -130,30 +132,31 @@ void reduce_locally(const Job& job, int ranks, double element_bytes, PsMessage& 
 
 }  // namespace
 
-// Memory traffic of a server for a push of p bytes whose gradient has d bytes uncompressed (facts
-// 75, 80; p = d without compression):
-//   keep        p + d    the push is read, the sum is written
-//   accumulate  p + 2 d  the push and the sum are read, the sum is written; with top_k only the
-//                        pushed share of the sum is touched
-//   update      by the optimizer, or by the streams named below
-// Servers of one host share its memory bandwidth, servers of one GPU its device, and server
-// processes on CPUs the cores of their host.
+// Memory traffic of a server for a push of p bytes, whose gradient has d bytes without compression
+// (facts 75, 80; without compression p = d):
+//   keep        p + d    the push is read, and the sum is written
+//   accumulate  p + 2 d  the push and the sum are read, and the sum is written; with top_k, only
+//                        the pushed share of the sum is read and written
+//   update      by the optimizer, or by the streams that the code below counts
+// Servers on one host share its memory bandwidth, servers on one GPU share the device, and server
+// processes on CPUs share the cores of their host.
 ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
                         const std::vector<ServerPlace>& places, PsMessage& message) {
   const Precision precision = job.step->precision;
   const double dense = message.elements * push_element_bytes(options, precision);
   const double added = set_bytes(options, precision, message);
-  // On CPUs a server is a process like a rank, and has a core to itself as long as there are
+  // On CPUs, a server is a process like a rank. It has a core of its own as long as there are
   // enough.
   message.place = static_cast<int>(at(message.server) % places.size());
   const ServerPlace& place = places[at(message.place)];
   const bool on_cores = job.machine.device.architecture == Architecture::cpu;
   const bool on_device = on_cores || place.gpu >= 0;
-  // `neighbours`: factor on the time of each server's work, because so many share its resource.
+  // `neighbours` is the factor on the time of each server's work, because this many servers share a
+  // resource.
   const double servers = place.servers;
   const double neighbours = on_cores ? std::max(1.0, servers / job.machine.host.cores) : servers;
   ServiceProvenance provenance;
-  // Streaming on a host reaches about 0.8 of its memory bandwidth (fact 128).
+  // A stream on a host reaches about 0.8 of the host's memory bandwidth (fact 128).
   const double host_rate = 0.8 * job.machine.host.memory_bandwidth / neighbours;
   const auto streaming = [&](double bytes) {
     if (!on_device) return host_rate > 0 ? bytes / host_rate : 0;
@@ -170,14 +173,15 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
                  message);
   if (workers_update(options)) return provenance;
   if (options.consistency == Consistency::elastic) {
-    // Both sets of weights are read, the server's and the answer are written (fact 88).
+    // The server's weights and the pushed weights are read; the server's weights and the answer are
+    // written (fact 88).
     message.update_seconds = streaming(4 * dense);
     provenance.update = provenance.sums;
     return provenance;
   }
   if (options.push == PushedValues::parameters) {
-    // The sum and the parameters are read, the parameters written; the outer momentum is read and
-    // written.
+    // The sum and the parameters are read, and the parameters are written. With an outer momentum,
+    // the momentum is read and written.
     message.update_seconds = streaming((steps_outward(options) ? 5 : 3) * dense);
     provenance.update = provenance.sums;
     return provenance;
@@ -196,15 +200,16 @@ ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
   }
   if (const Weighting by = weighting(options); compensates(by)) {
     // Two streams: the weights that the worker pulls are written to a copy, and the copy is read
-    // for the worker's next gradient (fact 85). Two more: the adaptive lambda's mean square is read
-    // and written.
+    // for the worker's next gradient (fact 85). The adaptive lambda needs two more: its mean square
+    // is read and written.
     const double streams = by == Weighting::compensated_adaptive ? 4 : 2;
     message.update_seconds += streaming(streams * message.elements * parameter_bytes(precision));
   }
   return provenance;
 }
 
-// A cast reads the gradients and writes 2 bytes for each element; top_k_work() prices a selection.
+// A cast reads the gradients and writes 2 bytes for each element. top_k_work() computes the cost of
+// a selection.
 QueuedWork compression_work(const Job& job, const ParameterServerOptions& options,
                             const PsMessage& message) {
   const double bytes = gradient_bytes(job.step->precision);

@@ -1,7 +1,8 @@
-// Options of the strategy `parameter_server` in a scenario file. One describe() per struct declares
-// each field's name, text, unit and range; the file reader, the JSON Schema and the docs are
-// generated from it (core/fields.hpp). The check_... functions refuse combinations that contradict
-// each other. Semantics: docs/strategies.md, docs/parameter-server.md and the facts cited below.
+// Options of the strategy `parameter_server` in a scenario file. For each struct, one describe()
+// declares the name, text, unit and range of its fields; the file reader, the JSON Schema and the
+// docs are generated from it (core/fields.hpp). The check_... functions refuse options that
+// contradict each other. docs/parameter-server-base.md, docs/parameter-server.md and the facts
+// cited below explain the meaning.
 #pragma once
 
 #include <array>
@@ -18,10 +19,9 @@ namespace lockstep {
 
 // When a server applies pushes, and which workers wait for others.
 enum class Consistency {
-  sync,            // one update from the pushes of all workers, for which all wait (fact 68)
-  async,           // each push is an update, and no worker waits for another (fact 69)
-  ssp,             // each push is an update; a worker is never more than a bound of steps ahead of
-                   // the slowest (stale-synchronous parallel, fact 83)
+  sync,   // one update from the pushes of all workers, for which all wait (fact 68)
+  async,  // each push is an update, and no worker waits for another (fact 69)
+  ssp,  // each push is an update; a worker is at most a bound of steps ahead of the slowest worker
   softsync,        // n-softsync: an update from every workers / n pushes (fact 84)
   elastic,         // elastic averaging, EASGD (fact 88)
   modified_async,  // the protocol of Ovi 2026 (docs/study.md): ssp, with updates weighted by age
@@ -31,17 +31,17 @@ struct EnumNames<Consistency> {
   static constexpr std::array names{"sync",     "async",   "ssp",
                                     "softsync", "elastic", "modified-async"};
 };
-// The machines that servers run on: the host of the first node; its GPUs; the hosts of the workers'
-// nodes in turn; a host without workers for each server; one server on the host of each node and
-// one on each of `own_hosts` further hosts (BytePS, fact H127). links.hpp has the place of each
-// server.
+// The machines on which servers run: the host of the first node; the GPUs of the first node; the
+// hosts of the workers' nodes in turn; one host without workers for each server; or the host of
+// each node and `own_hosts` further hosts, with one server on each (BytePS, fact H127). links.hpp
+// gives the place of each server.
 enum class ServerPlacement { cpu, gpu, worker_host, own_hosts, worker_and_own_hosts };
 template <>
 struct EnumNames<ServerPlacement> {
   static constexpr std::array names{"cpu", "gpu", "worker-host", "own-hosts",
                                     "worker-and-own-hosts"};
 };
-// The processes that run the optimizer. With `workers` a server only sums gradients: each worker
+// The processes that run the optimizer. With `workers`, a server only sums gradients; each worker
 // pulls the sum and updates its own copy of the parameters (BytePS, fact 77).
 enum class UpdatePlace { servers, workers };
 template <>
@@ -49,10 +49,10 @@ struct EnumNames<UpdatePlace> {
   static constexpr std::array names{"servers", "workers"};
 };
 
-// The kind of values in a push.
+// The kind of values that workers push.
 enum class PushedValues {
   gradients,
-  parameters,  // how far a worker went on its own from the parameters that it pulled
+  parameters,  // how far a worker moved by itself from the parameters that it pulled
 };
 template <>
 struct EnumNames<PushedValues> {
@@ -61,9 +61,9 @@ struct EnumNames<PushedValues> {
 
 // Training data that differ between workers. Draws are keyed by seed and worker.
 struct UnevenData {
-  double sizes = 0;  // sigma of the lognormal that a worker's number of samples is drawn from
-  // Concentration of the Dirichlet distribution of a worker's classes (Hsu et al. 2019); 0 = all
-  // workers have the same classes. The smaller, the fewer classes a worker sees.
+  double sizes = 0;  // sigma of the lognormal distribution of a worker's number of samples
+  // Concentration of the Dirichlet distribution of a worker's classes (Hsu et al. 2019). The
+  // smaller it is, the fewer classes a worker sees. 0 = all workers have the same classes.
   double classes = 0;
 };
 template <class Visitor>
@@ -78,13 +78,12 @@ void describe(Visitor& v, UnevenData& d) {
           {.min = 0, .max = 1e6});
 }
 
-// The rule that assigns keys to servers (strategies/parameter_server/keys.hpp explains each rule).
+// The rule that assigns keys to servers (strategies/parameter_server/keys.hpp explains the rules).
 enum class KeyRule {
-  split_large,  // MXNet: tensors of a million elements and more over all servers, others hashed
-                // (fact 72)
+  split_large,  // MXNet: cuts tensors of at least a million elements, hashes the others (fact 72)
   ranges,       // ps-lite: S equal contiguous ranges of the parameters (fact 71)
-  hash,         // BytePS: each key hashed (djb2) to one server (fact 75)
-  balanced,     // largest key first, to the server that holds least
+  hash,         // BytePS: hashes each key (djb2) to one server (fact 75)
+  balanced,     // the largest key first, to the server that holds the least
 };
 template <>
 struct EnumNames<KeyRule> {
@@ -96,7 +95,7 @@ struct UncompressedPush {};
 struct HalfPush {};  // 16-bit numbers
 // The largest gradients, each with a 32-bit index. A worker adds the others to its next gradients.
 struct TopK {
-  double share = 0.01;  // pushed elements over all elements
+  double share = 0.01;  // number of pushed elements, divided by the number of all elements
 };
 using PushCompression = std::variant<UncompressedPush, HalfPush, TopK>;
 template <>
@@ -113,7 +112,7 @@ void describe(Visitor& v, TopK& t) {
           {.unit = Dimension::fraction, .min = 1e-6, .max = 0.5});
 }
 
-// Sync-Switch (Li et al. 2021): another consistency rule from a given share of the run on.
+// Sync-Switch (Li et al. 2021): after a given share of the run, another consistency rule applies.
 struct ConsistencySwitch {
   Consistency to = Consistency::async;
   double at = 0.25;  // share of the run's steps after which the rule changes
@@ -130,24 +129,25 @@ void describe(Visitor& v, ConsistencySwitch& s) {
   });
 }
 
-// Synchronous training that turns asynchronous while a worker or the network is slow, as a
-// cluster's controller would do it. The controller sees each worker's step time without waits for
-// others, and the share of transfers in it. `above` exceeds `below`, so that the controller does
-// not switch back and forth at one threshold.
+// Makes synchronous training asynchronous while a worker or the network is slow. It uses only
+// values that a cluster's controller could measure: each worker's step time without waits for other
+// workers, and the share of transfers in this time. `above` exceeds `below`, so that the controller
+// does not switch back and forth at a single threshold.
 struct PaceController {
-  double above = 1.5;  // slowest worker's step over the median step: asynchronous above this ratio
-  double below = 1.2;  // synchronous again below this ratio
-  // Share of exposed transfers in a step above which training is asynchronous, too; absent = no
-  // such threshold.
+  // Asynchronous if the slowest worker's step exceeds the median step by this factor.
+  double above = 1.5;
+  double below = 1.2;  // synchronous again below this factor
+  // Training also becomes asynchronous if exposed transfers exceed this share of a step. Absent =
+  // no such threshold.
   std::optional<double> communication;
-  int window = 5;  // latest steps of each worker that are averaged
+  int window = 5;  // number of each worker's latest steps that are averaged
 
-  // Whether synchronous workers become asynchronous. `share`: exposed transfers in all workers'
-  // steps, 0 to 1.
+  // Whether synchronous workers become asynchronous. `share` is the share, 0 to 1, of exposed
+  // transfers in all workers' steps.
   bool lets_go(double slowest_over_median, double share) const {
     return slowest_over_median > above || (communication && share > *communication);
   }
-  // Whether asynchronous workers become synchronous. Both thresholds are lowered by the ratio
+  // Whether asynchronous workers become synchronous. Both thresholds are lowered by the factor
   // `below` / `above`.
   bool comes_back(double slowest_over_median, double share) const {
     return slowest_over_median < below &&
@@ -173,8 +173,8 @@ void describe(Visitor& v, PaceController& c) {
   });
 }
 
-// The options of one `parameter_server` entry. A comment that begins with a rule's name ("ssp:")
-// says that the option has an effect under that rule only.
+// The options of one `parameter_server` entry. If a comment begins with a rule or an option
+// ("ssp:", "push: parameters"), the field has no effect without that rule or option.
 struct ParameterServerOptions {
   static constexpr const char* name = "parameter_server";
   static constexpr const char* summary = "workers push gradients to servers: sync, async or ssp";
@@ -183,48 +183,50 @@ struct ParameterServerOptions {
       StrategyForm{"async server", "async server", "{consistency: async}", 3, true}};
   Consistency consistency = Consistency::sync;  // facts 68, 69, 83
   int servers = 1;          // not for worker-and-own-hosts: server_count() of links.hpp
-  int staleness_bound = 3;  // ssp, modified-async: clocks (s of fact 83)
-  // ssp, modified-async: the bound adapts up to this one (DSSP); 0 = the bound is fixed.
+  int staleness_bound = 3;  // ssp, modified-async: bound in clocks (s of fact 83)
+  // ssp, modified-async: the bound adapts up to this value (DSSP); 0 = the bound is fixed.
   int highest_staleness_bound = 0;
   int backup_workers = 0;  // sync: late workers whose pushes are dropped (b of fact 87)
-  int splitting = 1;       // softsync: updates in a round of all workers (n of fact 84)
-  int exchange_every = 1;  // batches between two pushes: tau of fact 88
+  int splitting = 1;       // softsync: number of updates in a round of all workers (n of fact 84)
+  int exchange_every = 1;  // number of batches between two pushes: tau of fact 88
   double elasticity = 0;   // elastic: alpha of fact 88; 0 = 0.9 / workers
   PushedValues push = PushedValues::gradients;
   OuterOptimizer outer;                // push: parameters; the servers' step
-  std::optional<double> participants;  // sync: share of the workers drawn for each update
+  std::optional<double> participants;  // sync: share of the workers that are drawn for each update
   UnevenData data;                     // push: parameters
-  double secure_aggregation = 1;       // push: parameters; bytes of a masked push over a plain one
-  // How a stale gradient counts; absent = by age for modified-async, else none.
+  // push: parameters; bytes of a masked push, divided by the bytes of a plain push.
+  double secure_aggregation = 1;
+  // The weight of a stale gradient. Absent = by age for modified-async, otherwise no weighting.
   std::optional<Weighting> weighting;
-  double weighting_strength = 0.5;            // exponent of `age`, lambda of both `compensated`
+  double weighting_strength = 0.5;            // exponent of `age`, or lambda of both `compensated`
   std::optional<ConsistencySwitch> switches;  // absent = one rule for the whole run
   std::optional<PaceController> controller;   // absent = none
   ServerPlacement placement = ServerPlacement::cpu;
-  int own_hosts = 1;                          // worker-and-own-hosts: k of fact H127
-  std::optional<double> server_nic_rate;      // bytes/s one way; absent = as of a node
+  int own_hosts = 1;                      // worker-and-own-hosts: k of fact H127
+  std::optional<double> server_nic_rate;  // bytes/s in one direction; absent = the rate of a node
   UpdatePlace update = UpdatePlace::servers;  // workers: servers only sum (fact 77)
-  bool local_reduction = false;               // a node pushes the sum of its GPUs (facts 74, H128)
+  bool local_reduction = false;  // a node pushes the sum of its GPUs' gradients (facts 74, H128)
   KeyRule keys = KeyRule::split_large;
-  double partition_bytes =
-      0;  // keys are cut into parts of this size; 0 = one key per tensor (facts 72, 75)
+  // Bytes of the parts into which keys are cut; 0 = one key for each tensor (facts 72, 75).
+  double partition_bytes = 0;
   bool overlap = false;       // push each key as soon as its gradient is ready
-  bool pull_overlap = false;  // compute each layer as soon as its weights are back
-  bool priority = false;      // front layers first (facts 73, 76)
-  int credit =
-      0;  // messages of a worker that are pushed at a time; 0 = one to each server (fact 76)
+  bool pull_overlap = false;  // compute each layer as soon as its weights have come back
+  bool priority = false;      // messages of front layers are sent first (facts 73, 76)
+  // Largest number of a worker's pushes under way; 0 = one to each server (fact 76).
+  int credit = 0;
   PushCompression compression;
-  bool serial = false;       // a server handles one message at a time, its transfer included
-  double element_bytes = 0;  // bytes per element on the wire; 0 = by precision
+  // A server works on only one message, including its transfer, at the same time.
+  bool serial = false;
+  double element_bytes = 0;  // bytes of an element in messages; 0 = by the precision
 };
 
-// Whether each worker has an optimizer of its own, with which it steps along each of its batches.
+// Whether each worker has its own optimizer, which makes a step on each of the worker's batches.
 // Such a worker pushes parameters or distances, not gradients.
 inline bool workers_step(const ParameterServerOptions& options) {
   return options.consistency == Consistency::elastic || options.push == PushedValues::parameters;
 }
 
-// Whether servers have an outer optimizer with a momentum (DiLoCo).
+// Whether servers have an outer optimizer with momentum (DiLoCo).
 inline bool steps_outward(const ParameterServerOptions& options) {
   return std::holds_alternative<NesterovOuter>(options.outer);
 }
@@ -232,8 +234,8 @@ inline bool steps_outward(const ParameterServerOptions& options) {
 class Strategy;
 std::unique_ptr<Strategy> make_strategy(const ParameterServerOptions& options);
 
-// Refuses options that do not go with `push: parameters`. In all checks below, report(field,
-// problem, remedy) adds one located message, whose text is "FIELD: PROBLEM; REMEDY".
+// Refuses options that contradict `push: parameters`. In all checks below, report(field, problem,
+// remedy) adds one located message with the text "FIELD: PROBLEM; REMEDY".
 template <class Report>
 void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   if (o.push == PushedValues::gradients) return;
@@ -261,7 +263,7 @@ void check_pushed_parameters(Report report, const ParameterServerOptions& o) {
   }
 }
 
-// Refuses options that do not go with `participants`, the share of the workers in each update.
+// Refuses options that contradict `participants`, the share of the workers in each update.
 template <class Report>
 void check_participants(Report report, const ParameterServerOptions& o) {
   if (!o.participants) return;
@@ -279,7 +281,7 @@ void check_participants(Report report, const ParameterServerOptions& o) {
   }
 }
 
-// Refuses all other combinations that contradict each other.
+// Refuses all other options that contradict each other.
 template <class Report>
 void check_parameter_server(Report report, const ParameterServerOptions& o) {
   const bool elastic = o.consistency == Consistency::elastic;

@@ -1,5 +1,5 @@
 // The parameter-server strategy: builds the system (build.hpp), plays it (system.hpp), and turns
-// the trace into the figures of a prediction. It also answers the questions that need no
+// the trace into the numbers of a prediction. It also implements the functions that need no
 // simulation: options without effect, places of servers, optimizers that do not fit.
 #include "strategies/parameter_server/parameter_server.hpp"
 
@@ -23,8 +23,8 @@ namespace lockstep {
 namespace {
 
 // Bytes and busy share of the links by class, for the report. Bytes are counted on all links of the
-// hardware, before simplify(): every rank pushes and pulls each message once in `batches` optimizer
-// steps, so a step moves 1 / batches of the messages.
+// hardware, before simplify(). Every rank pushes and pulls each message once in `batches` optimizer
+// steps, so an optimizer step moves 1 / batches of the messages.
 std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
   std::vector<double> pushed(ps.places.size(), 0), pulled(ps.places.size(), 0);
   for (const PsMessage& message : ps.system.messages) {
@@ -50,7 +50,8 @@ std::vector<LinkTraffic> traffic_of(const PsJob& ps, const PsTrace& trace) {
     busy[at(id)] = trace.link_busy[i];
     if (carrier >= 0) busy[at(carrier)] = std::max(busy[at(carrier)], trace.link_busy[i]);
   }
-  // By class: bytes and busy share of the link with the most bytes, and the sum of all links.
+  // For each class: bytes and busy share of the link with the most bytes, and the sum over all
+  // links.
   std::vector<LinkTraffic> result;
   for (std::size_t kind = 0; kind < EnumNames<LinkClass>::names.size(); ++kind) {
     LinkTraffic traffic;
@@ -81,8 +82,8 @@ Provenance transfer_provenance(const Job& job, const PsSystem& system) {
   return worst;
 }
 
-// The order of updates in the form that the accuracy replay reads (results/schedule.hpp): workers
-// are ranks, and messages are pieces of the model's parameters.
+// The order of updates in the form that the accuracy replay reads (results/schedule.hpp). Its
+// workers are ranks, and its messages are pieces of the model's parameters.
 UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options,
                            const PsSystem& system, PsTrace& trace) {
   UpdateSchedule schedule;
@@ -90,7 +91,7 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
   schedule.local_steps = system.batches;
   if (options.consistency == Consistency::elastic) {
     schedule.exchange = Exchange::elastic;
-    // Default of alpha in fact 88: W * alpha = 0.9.
+    // The default of alpha in fact 88: W * alpha = 0.9.
     schedule.elasticity = options.elasticity > 0 ? options.elasticity : 0.9 / job.mesh.gpus();
   }
   if (options.push == PushedValues::parameters) {
@@ -117,12 +118,12 @@ UpdateSchedule schedule_of(const Job& job, const ParameterServerOptions& options
 
 }  // namespace
 
-// Seconds and parts of the trace are per step of the system; dividing them by `batches` gives
-// optimizer steps.
+// Seconds and parts of the trace are for a step of the system, which is `batches` optimizer steps;
+// they are divided by `batches`.
 StrategyResult ParameterServer::simulate(const Job& job) const {
   PsJob ps = build_parameter_server(job, options_);
   const PsSystem& system = ps.system;
-  // Links that are still simulated may carry several transfers at a time.
+  // Links that are still simulated may carry several transfers at the same time.
   const bool meet = !system.links.empty();
   const double transfers =
       2.0 * static_cast<double>(system.workers.size() * system.messages.size());
@@ -132,9 +133,9 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
   if (!job.simulation.schedule_file.empty()) {
     write_schedule(schedule_of(job, options_, system, trace), job.simulation.schedule_file);
   }
-  // A single worker waits for nobody, so it does not count as keeping step.
+  // A single worker waits for no other worker, so it does not count as running in step.
   const bool in_step = job.mesh.gpus() > 1 && keeps_step(system, job.mesh.gpus());
-  // One step of the system is `batches` optimizer steps of the scenario.
+  // A step of the system is `batches` optimizer steps of the scenario.
   const double batches = system.batches;
   StrategyResult result;
   result.first_step_seconds = trace.step_ends.front() / batches;
@@ -156,7 +157,8 @@ StrategyResult ParameterServer::simulate(const Job& job) const {
                             static_cast<double>(job.step->samples) * job.accumulation;
   result.traffic = traffic_of(ps, trace);
   result.staleness = staleness_of(trace.staleness);
-  // Workers that are drawn have unequal numbers of steps by design; only others are reported.
+  // If workers are drawn, their numbers of steps are unequal by design. Only other inequality is
+  // reported.
   const bool all_take_part = drawn_workers(options_, job.mesh.gpus()) == job.mesh.gpus();
   if (!in_step && all_take_part) result.worker_steps = worker_steps_of(trace.worker_steps);
   result.phases = !system.later.empty();
@@ -182,7 +184,7 @@ nlohmann::ordered_json ParameterServer::communication(const Job&) const {
   return nlohmann::ordered_json::object();
 }
 
-// On CPUs a server is a process like a rank's, and its update is priced like a device's.
+// On CPUs, a server is a process like a rank's, and its update has the cost of a device's.
 Updater ParameterServer::updater(const Job& job) const {
   const bool on_cpu = job.machine.device.architecture == Architecture::cpu;
   const bool on_gpu = options_.placement == ServerPlacement::gpu || workers_update(options_);
@@ -195,8 +197,8 @@ int ParameterServer::server_hosts() const {
   return options_.placement == ServerPlacement::own_hosts ? options_.servers : 0;
 }
 
-// Counts the nodes with ranks on which servers run. If workers update, each holds all parameters,
-// so one node can write the checkpoint.
+// Counts the nodes with ranks on which servers run. If workers update, each worker holds all
+// parameters, so one node can write the checkpoint.
 int ParameterServer::state_nodes(const Job& job) const {
   if (workers_update(options_)) return 1;
   std::set<int> nodes;
@@ -206,9 +208,9 @@ int ParameterServer::state_nodes(const Job& job) const {
   return static_cast<int>(nodes.size());
 }
 
-// A synchronous update waits for all workers, so the loss of one stops the others. This holds under
-// sync without backup workers, under a bound of 0, which is sync, and under a switch or a
-// controller, which are synchronous for a part of the run.
+// A synchronous update waits for all workers, so the loss of one worker stops the others. This is
+// the case for `sync` without backup workers, for a bound of 0, which is equal to `sync`, and for a
+// switch or a controller, which are synchronous for a part of the run.
 bool ParameterServer::outlives_workers() const {
   const ParameterServerOptions& o = options_;
   const bool sync = o.consistency == Consistency::sync && o.backup_workers == 0;
@@ -218,9 +220,9 @@ bool ParameterServer::outlives_workers() const {
   return !sync && !bulk && !o.switches && !o.controller;
 }
 
-// One idle_if() for each option that may have no effect: the option, whether it differs from its
-// default, whether it is idle, and the reason. learnt_if() names options that change accuracy and
-// no time.
+// One call of idle_if() for each option that may have no effect: the option, whether it differs
+// from its default, whether it is idle, and the reason. learnt_if() names options that change
+// accuracy but no time.
 std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   IdleOptions idle;
   const ParameterServerOptions usual, &o = options_;
@@ -257,7 +259,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
   idle.idle_if("secure_aggregation", o.secure_aggregation > 1, gradients, pushes_gradients);
   idle.idle_if("participants", o.participants.has_value(),
                drawn_workers(o, job.mesh.gpus()) == job.mesh.gpus(), "all workers take part");
-  // Without staleness every weight is 1, and there is no delay to compensate.
+  // Without staleness, every weight is 1, and there is no delay to compensate.
   const bool fresh = alone || (o.consistency == Consistency::sync && o.backup_workers == 0 &&
                                !o.switches && !o.controller);
   const Weighting by = weighting(o);
@@ -290,7 +292,7 @@ std::vector<IdleOption> ParameterServer::idle_options(const Job& job) const {
                o.serial ? "a serial server takes one message at a time"
                         : "one message is all there is: it needs overlap, pull_overlap, "
                           "partition_size or servers");
-  // Servers on GPUs need memory for messages under way, which both options affect.
+  // Servers on GPUs need memory for messages under way, and both options change this memory.
   idle.idle_if("consistency", o.consistency != usual.consistency,
                alone && !(on_gpu && o.serial) && o.consistency != Consistency::elastic,
                "one worker waits for nobody");
@@ -306,13 +308,13 @@ std::vector<std::string> ParameterServer::not_replayed(const Job&) const {
   return {};
 }
 
-// Refuses optimizers that need whole matrices (Muon) where servers update and a matrix may be cut
-// over several servers, or where the cost of products on a host is unknown. A rule that may cut
-// tensors is refused even if it cuts none of this model.
+// Refuses optimizers that need whole matrices (Muon) if servers update and a matrix may be cut over
+// several servers, or if the cost of products on a host is unknown. A rule that may cut tensors is
+// refused even if it cuts no tensor of this model.
 std::optional<Diagnostic> ParameterServer::optimizer_misfit(const OptimizerSpec& optimizer,
                                                             const Device& device) const {
   if (workers_step(options_) || workers_update(options_)) {
-    return std::nullopt;  // workers step
+    return std::nullopt;  // the workers update
   }
   const bool on_cores = device.architecture == Architecture::cpu;
   if (options_.placement != ServerPlacement::gpu && !on_cores) {

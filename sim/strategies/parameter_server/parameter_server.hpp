@@ -1,7 +1,7 @@
 // The strategy `parameter_server`: workers push gradients to servers and pull weights from them,
 // under a synchronous, asynchronous or stale-synchronous rule (facts 68-83). It builds a PsSystem
-// (build.hpp) and plays it (system.hpp). Private to the room; others use strategies/table.hpp.
-// docs/strategies.md describes the model.
+// (build.hpp) and plays it (system.hpp). Private to sim/strategies/parameter_server; other code
+// uses strategies/table.hpp. docs/parameter-server-base.md describes the model.
 #pragma once
 
 #include "strategies/parameter_server/options.hpp"

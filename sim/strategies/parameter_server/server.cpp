@@ -1,7 +1,7 @@
-// The loop of a server, and the handling of a push: add it to the sum of the next update, apply the
-// update when the rule has enough pushes, answer the workers that the rule lets pull. This is the
-// server of ps-lite and of the PyTorch RPC tutorials (facts 68, 69, 81), with the rule taken out
-// (rules/rule.hpp).
+// The loop of a server, and its work on a push: add the push to the sum of the next update, apply
+// the update when it has as many pushes as the rule requires, and answer the workers that the rule
+// allows to pull. This is the server of ps-lite and of the PyTorch RPC tutorials (facts 68, 69,
+// 81), but with an exchangeable rule (rules/rule.hpp).
 #include "strategies/parameter_server/server.hpp"
 
 #include <utility>
@@ -18,7 +18,8 @@ Servers::Servers(PsRun& run, Books& books, Wire& wire)
     shard.settled.assign(workers, 0);
     shard.read.assign(workers, 0);
   }
-  // Workers that the rule does not let begin wait for an answer to a push that they never made.
+  // If the rule forbids a worker to begin, the worker waits for an answer to a push that it never
+  // made.
   for (std::size_t m = 0; m < shards_.size(); ++m) {
     for (std::size_t worker = 0; worker < workers; ++worker) {
       const PsParcel first{Direction::pull, static_cast<int>(worker), static_cast<int>(m)};
@@ -37,14 +38,14 @@ Program Servers::serve(int server) {
   while (true) {
     const PsParcel parcel = co_await wire_.inbox(server).receive();
     busy.change(+1, executor.now());
-    // A serial server moves pushes and answers itself; to others pushes come when they have
-    // arrived, and answers never come.
+    // A serial server carries pushes and answers itself. Any other server receives only pushes,
+    // after they have arrived.
     if (run_.system.serial_servers) co_await wire_.carry(parcel);
     if (parcel.direction == Direction::push) {
       const double start = executor.now();
       ServerDemand demand(core, update_cores, start);
       co_await executor.sleep_for(service_seconds(parcel));
-      // On a core that a worker uses, too, the work takes longer (SharedCore).
+      // On a core that a worker also uses, the work takes longer (SharedCore).
       while (const double missed = demand.missed(executor.now())) {
         co_await executor.sleep_for(missed);
       }
@@ -55,9 +56,9 @@ Program Servers::serve(int server) {
   }
 }
 
-// A dropped push takes no time. A push that is an update by itself is applied without summing. Any
-// other push is kept or added to the sum, and the last push of an update also pays for the update.
-// A worker that stands for several ranks brings as many gradients.
+// A dropped push takes no time. A push that is an update by itself is applied without a sum. Any
+// other push is stored or added to the sum, and the last push of an update also takes the time of
+// the update. A worker that represents several ranks pushes equally many gradients.
 double Servers::service_seconds(const PsParcel& push) const {
   const PsMessage& message = run_.message(push.message);
   const Shard& shard = shards_[at(push.message)];
@@ -72,9 +73,9 @@ double Servers::service_seconds(const PsParcel& push) const {
   return seconds;
 }
 
-// The three cases are: the rule drops the push; the push is an update by itself; the push waits
-// with others for an update. In the third case a rule without waiting (softsync) has the worker
-// answered before the update.
+// One of three cases: the rule drops the push; the push is an update by itself; or the push waits
+// with others for an update. In the third case, a rule whose workers do not wait (softsync) answers
+// the worker before the update.
 void Servers::take(const PsParcel& push) {
   Shard& shard = shards_[at(push.message)];
   const Contribution contribution{push.worker, shard.read[at(push.worker)]};
@@ -99,8 +100,8 @@ void Servers::take(const PsParcel& push) {
   }
 }
 
-// Pushes are settled before the version advances: the update itself does not count in their
-// staleness.
+// The pushes are settled (counted as applied) before the version increases, so that their own
+// update does not count in their staleness.
 void Servers::update(int m, std::span<const Contribution> pushes) {
   for (const Contribution& push : pushes) settle(m, push, true);
   Shard& shard = shards_[at(m)];
@@ -123,14 +124,14 @@ void Servers::settle(int m, const Contribution& push, bool used) {
 }
 
 // The present weights travel to the worker. If each push is an update, a serial server sends the
-// answer before it takes the next message; otherwise answers queue behind messages that wait.
+// answer before it takes the next message; otherwise the answer waits behind other messages.
 void Servers::answer(int m, int worker) {
   Shard& shard = shards_[at(m)];
   shard.read[at(worker)] = shard.version;
   wire_.send({Direction::pull, worker, m}, shard.rule->pushes_per_update(worker) == 1);
 }
 
-// Workers that have waited since earlier pushes go first, then the workers of this update.
+// Workers that wait because of earlier pushes are answered first, then the workers of this update.
 void Servers::answer_all_that_may(int m, std::span<const Contribution> pushes) {
   Shard& shard = shards_[at(m)];
   std::erase_if(shard.blocked, [&](int worker) {
@@ -151,8 +152,9 @@ void Servers::answer_or_block(int m, int worker, bool may) {
   }
 }
 
-// A worker's step under way stays under the old rule: `earlier` counts its pushes that are not yet
-// settled, which is the steps that the worker has begun minus its settled pushes of the message.
+// Pushes of steps that have begun, but are not settled yet (applied or dropped), become updates of
+// their own. `earlier` counts them for each worker: the number of steps that the worker has begun,
+// less the number of its settled pushes of the message.
 void Servers::change_rule(const PsRule* rule) {
   if (rule == nullptr) return;
   const int workers = static_cast<int>(run_.system.workers.size());

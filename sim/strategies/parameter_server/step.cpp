@@ -1,6 +1,6 @@
 // Plays the segments of a worker's step on two clocks, by the rule of QueuedWork (costs/cost.hpp):
-// the device does a segment when the device is free and the host has issued it. The data loader
-// works like PyTorch's with two batches prepared ahead.
+// the device computes a segment when the device is free and the host has issued the segment. The
+// data loader prepares two batches ahead, as PyTorch's does.
 #include "strategies/parameter_server/step.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void PsStep::clear(double now) {
   losses.clear();
 }
 
-// The device stands still until `until`, first for its host and then `seconds` for input.
+// The device is idle until `until`: first it waits for its host, and then `seconds` for input.
 void PsStep::load(const PsSystem& system, double seconds, double until) {
   const double idle_from = std::max(host, device);
   parts.host_bound += idle_from - device;
@@ -32,17 +32,17 @@ void PsStep::load(const PsSystem& system, double seconds, double until) {
   device = until;
 }
 
-// The host waits until the loader has the next micro-batch. The copy to the device runs in the
-// compute stream and counts as loading.
+// The host waits until the loader has the next micro-batch. The copy to the device runs on the
+// compute stream and counts as data loading.
 void PsStep::take_input(const PsSystem& system) {
   if (system.input_seconds > 0 || system.late_input) {
     const double input = input_ready_ - started;
     const double idle_from = std::max(host, device);
     if (input > idle_from) load(system, input - idle_from, input);
     host = std::max(host, input);
-    // Two micro-batches are prepared ahead (default of PyTorch's prefetch_factor). So the loader
-    // begins the next micro-batch when the present one is ready, but not before the previous one
-    // was taken and left room.
+    // Two micro-batches are prepared ahead (the default of PyTorch's prefetch_factor). Therefore
+    // the loader begins the next micro-batch when the present one is ready, but not before the
+    // previous one has been taken.
     input_ready_ = std::max(input_ready_, input_taken_) + system.input_seconds;
     if (system.late_input) input_ready_ += system.late_input(worker, inputs_++);
     input_taken_ = started + host;
@@ -66,7 +66,7 @@ void PsStep::walk(const PsSystem& system, std::size_t end) {
     const double factor = slowness.of(work);
     const double busy = factor * work.busy;
     const double finish = std::max(device + busy, host + scaled_span(work, factor));
-    parts.host_bound += std::max(0.0, finish - device - busy);  // not a rounding's -1e-19
+    parts.host_bound += std::max(0.0, finish - device - busy);  // rounding could make this -1e-19
     busy_part(parts, segment.phase) += busy;
     if (system.observer) {
       done.push_back({&segment, WaitCause::host_bound, slowness, host, device, finish});

@@ -1,6 +1,6 @@
 // Reports workers, messages and servers to an observer as streams: "compute" and "host" of each
-// worker, one stream for each lane of messages, "compute" of each server. Events are reported when
-// their end is known (engine/observer.hpp).
+// worker, one stream for each lane of messages, "compute" of each server. An event is reported when
+// its end is known (engine/observer.hpp).
 #include "strategies/parameter_server/watch.hpp"
 
 #include <fmt/format.h>
@@ -43,15 +43,15 @@ PsWatch::PsWatch(Observer& observer, const PsSystem& system)
   }
 }
 
-// PsDone has times without losses to a shared core. `base` is the simulated time of the step's
-// second 0, and it moves later by each loss that lies before the reported stretch.
+// PsDone has times that exclude losses to a shared core. `base` is the simulated time of the step's
+// second 0. Each loss before the reported segment moves `base` to a later time.
 void PsWatch::step(const PsStep& step, double end) {
   const int worker = step.worker;
   if (!watches(worker)) return;
   const Observer::Stream compute{workers, worker, "compute"}, host{workers, worker, "host"};
   auto loss = step.losses.begin();
   double base = step.started;
-  // Reports the losses up to `until`.
+  // Reports the losses before `until`.
   const auto lose = [&](double until) {
     for (; loss != step.losses.end() && loss->at <= until + clock_precision; ++loss) {
       observer_.on_work({compute, Phase::backward, "core shared with a server", base + loss->at,
@@ -66,8 +66,8 @@ void PsWatch::step(const PsStep& step, double end) {
       observer_.on_wait({compute, each.cause, base + each.start, base + each.end, 0});
       continue;
     }
-    // On a GPU the host issues each part, and the part's work on the device refers to this launch
-    // by its number. Work without host time (CPUs) has no launches.
+    // On a GPU, the host issues each part; the part's work on the device refers to this launch by
+    // its number. Work without host time (CPUs) has no launches.
     const PsSegment& segment = *each.segment;
     const bool issues = segment.work.host > 0;
     const Observer::Number launch = issues ? observer_.number(segment.parts.size()) : 0;
@@ -90,7 +90,7 @@ void PsWatch::step(const PsStep& step, double end) {
   if (hosted) observer_.on_step({host, step.number, step.started, end});
 }
 
-// A wait for communication refers to the pulled message whose arrival ended it.
+// A wait for communication refers to the pulled message whose arrival ended the wait.
 void PsWatch::waits(int worker, WaitCause cause, double start, double end) {
   if (!watches(worker)) return;
   const Pulled& latest = pulled_[worker];
@@ -100,14 +100,15 @@ void PsWatch::waits(int worker, WaitCause cause, double start, double end) {
   observer_.on_wait({compute, cause, start, end, ended_it ? latest.number : 0});
 }
 
-// A pull leaves when its server has worked on a push; arrives() reports this work as its cause.
+// A pull is sent after its server has worked on a push. arrives() reports this work as the cause of
+// the pull.
 void PsWatch::leaves(PsParcel& parcel) {
   parcel.number = observer_.number();
   if (parcel.direction == Direction::push) return;
   causes_[parcel.number] = served_[at(message(parcel.message).server)];
 }
 
-// Messages of a lane travel one after the other (wire.hpp), so each lane is a stream on which
+// Messages of a lane travel one after the other (wire.hpp), so each lane is a stream in which
 // nothing overlaps.
 std::string_view PsWatch::lane(const PsParcel& parcel) {
   const PsMessage& carried = message(parcel.message);
@@ -119,7 +120,7 @@ std::string_view PsWatch::lane(const PsParcel& parcel) {
   return *lanes_.insert(name).first;
 }
 
-// Every link of the route carried the whole message.
+// Every link of the route has carried the whole message.
 void PsWatch::arrives(const PsParcel& parcel, double start, double end) {
   const auto cause = causes_.extract(parcel.number);
   if (!watches(parcel.worker)) return;
@@ -144,7 +145,8 @@ void PsWatch::drains(const PsParcel& parcel, double start, double end) {
   observer_.on_work({buffers, Phase::copies, name, start, end, 0, parcel.number});
 }
 
-// The number is kept even if nobody watches the server: a watched worker's pull refers to it.
+// The number is stored even if the observer does not watch the server, because a watched worker's
+// pull refers to it.
 void PsWatch::serves(const PsParcel& push, double start, double end) {
   const PsMessage& served = message(push.message);
   const Observer::Number number = served_[at(served.server)] = observer_.number();

@@ -1,6 +1,6 @@
-// Couriers carry parcels over routes of the executor, lane by lane. A lane is a queue behind one
-// copy engine or one connection; with `credit` a lane has that many couriers, as BytePS' window of
-// pushes (fact 76).
+// Couriers carry parcels over routes of the executor, lane by lane. A lane is the queue of one copy
+// engine or one connection. With `credit`, a lane of pushes has that many couriers, like BytePS'
+// window of pushes (fact 76).
 #include "strategies/parameter_server/wire.hpp"
 
 #include <stdexcept>
@@ -11,8 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// Whether the number of the worker's pushes under way is limited by `credit`. Pushes of a worker to
-// all servers then share one lane.
+// Whether `credit` limits the number of pushes that the worker has under way. If so, a worker's
+// pushes to all servers share one lane.
 bool has_window(const PsSystem& system, const PsParcel& parcel) {
   return system.credit > 0 && parcel.direction == Direction::push;
 }
@@ -38,7 +38,7 @@ Wire::Wire(PsRun& run, Books& books)
   lanes_.resize(system.workers.size() * at(2 * (system.places + system.servers)));
 }
 
-// A pushed message counts as missing until its weights are back.
+// A pushed message counts as missing until its weights have come back.
 void Wire::send(PsParcel parcel, bool first) {
   const bool push = parcel.direction == Direction::push;
   if (push) ++missing_with(parcel);
@@ -60,8 +60,8 @@ void Wire::leave(const PsParcel& parcel, bool first) {
   run_.executor.start("courier", courier(lane));
 }
 
-// Carries parcels until the lane is empty; leave() starts a courier when a parcel finds fewer than
-// allowed.
+// Carries parcels until the lane is empty. leave() starts a courier if a parcel arrives while the
+// lane has fewer couriers than allowed.
 Program Wire::courier(ParcelLane& lane) {
   while (!lane.empty()) {
     const PsParcel parcel = lane.take();
@@ -75,10 +75,10 @@ Program Wire::courier(ParcelLane& lane) {
   --lane.couriers;
 }
 
-// Latency, then the flow of the bytes. On CPUs the server's process works on the transfer, too
-// (PsRoute::cores); on a core that a worker uses, this makes the transfer longer. An answer of a
-// serial server is carried until the server has written all to the buffers on the way; drain()
-// carries the rest, without the server's core.
+// First the latency, then the flow of the bytes. On CPUs, the server's process works on the
+// transfer (PsRoute::cores); if a worker uses the same core, the transfer takes longer. An answer
+// of a serial server is carried until the server has written everything to the buffers on the
+// route. drain() carries the rest, without the server's core.
 Program Wire::carry(PsParcel parcel) {
   Executor& executor = run_.executor;
   const int id = way(parcel).route(parcel.direction);
@@ -99,7 +99,8 @@ Program Wire::carry(PsParcel parcel) {
   }
 }
 
-// Carries the bytes that are in buffers on the way when a serial server has sent all of its answer.
+// Carries the bytes that are still in buffers on the route when a serial server has sent its whole
+// answer.
 Program Wire::drain(PsParcel parcel) {
   const double start = run_.executor.now();
   const PsFlow flowing = flow(parcel);
@@ -110,13 +111,13 @@ Program Wire::drain(PsParcel parcel) {
   local_.put(parcel);
 }
 
-// Routes between the parcel's worker and the place of its server.
+// The routes between the parcel's worker and the place of its server.
 const PsWay& Wire::way(const PsParcel& parcel) const {
   return run_.system.workers[at(parcel.worker)].ways[at(run_.message(parcel.message).place)];
 }
 
-// The parcel's bytes, and the share that buffers hold when the sender is done. Only a serial server
-// goes on before its answer has arrived, so nothing else is held.
+// The parcel's bytes, and the share that is still in buffers when the sender has finished. Only a
+// serial server continues before its answer has arrived, so the share is 0 in all other cases.
 PsFlow Wire::flow(const PsParcel& parcel) const {
   const PsSystem& system = run_.system;
   const PsMessage& message = run_.message(parcel.message);
@@ -129,8 +130,9 @@ PsFlow Wire::flow(const PsParcel& parcel) const {
   return result;
 }
 
-// The lane of the parcel among its worker's lanes: the first one for pushes with a window, the lane
-// of the place if all its messages wait for each other, else the lane of the server.
+// The lane of the parcel among its worker's lanes: the first lane for pushes with a window; the
+// lane of the place if all its messages travel one after the other; otherwise the lane of the
+// server.
 ParcelLane& Wire::lane_of(const PsParcel& parcel) {
   const PsSystem& system = run_.system;
   const PsMessage& message = run_.message(parcel.message);
@@ -141,7 +143,7 @@ ParcelLane& Wire::lane_of(const PsParcel& parcel) {
   return lanes_[at(2 * (parcel.worker * (system.places + system.servers) + number) + back)];
 }
 
-// The counter of missing messages in which the parcel's message counts.
+// The counter of missing messages that includes the parcel's message.
 int& Wire::missing_with(const PsParcel& parcel) {
   const int segment = run_.system.pull_overlap ? run_.message(parcel.message).needed_by : 0;
   return returns_[at(parcel.worker)].missing[at(segment)];

@@ -1,6 +1,7 @@
 // The loop of a worker: compute, push each message when its gradients are ready, wait for the
 // weights, begin the next step. The file ends with run_parameter_server(), which starts the
-// programs of a run: workers, servers, and the neighbors and slowings that change links.
+// programs of a run: workers, servers, and programs that change links (bursts of neighbours, links
+// that become slow).
 #include <algorithm>
 #include <set>
 
@@ -11,7 +12,7 @@ namespace lockstep {
 
 namespace {
 
-// All parts of a run. The order of members matters, because each refers to members before it.
+// All parts of a run. The order of members matters, because each member refers to earlier ones.
 struct Parts {
   Parts(const PsSystem& system, Executor& executor) : run(system, executor), changes(system) {
     std::set<int> needed;
@@ -26,7 +27,7 @@ struct Parts {
   std::vector<int> gates;  // segments at which forward waits for weights, in order
 };
 
-// One worker: the program live(), and its place in the books.
+// One worker: the program live(), and the worker's records in Books.
 class Worker {
  public:
   Worker(Parts& parts, int id)
@@ -47,11 +48,12 @@ class Worker {
   PsRun& run_;
   WorkerBook& book_;
   SharedCore* core_;
-  double delay_ = 0;  // seconds that a shared core has cost this step so far
+  double delay_ = 0;  // seconds that a shared core has taken from this step so far
 };
 
-// The clocks of a whole step (or, with pull_overlap, of the part up to the next gate) are computed
-// when it begins. The program then sleeps until each point at which messages are ready.
+// When a step begins, the clocks of the whole step are computed; with pull_overlap, only of the
+// part up to the next gate (a segment that waits for weights). The program then sleeps until each
+// time at which messages are ready.
 Program Worker::live() {
   Executor& executor = run_.executor;
   const int messages = static_cast<int>(run_.system.messages.size());
@@ -67,8 +69,8 @@ Program Worker::live() {
       }
       go_on(gate);
     }
-    // Push the messages of each segment when the segment is done. On a shared core it is done later
-    // by the time lost to servers.
+    // Push the messages of each segment when the segment has been computed. On a shared core, this
+    // happens later by the time that servers took.
     for (int m = 0; m < messages;) {
       const int segment = run_.message(m).segment;
       co_await executor.sleep_until(book_.step.started + delay_ + book_.step.ready[at(segment)]);
@@ -77,12 +79,12 @@ Program Worker::live() {
         parts_.wire.send({Direction::push, id(), m});
       }
     }
-    // The compute after the last push ends here.
+    // The compute after the last push ends at this time.
     if (book_.booked_until > executor.now() + clock_precision) {
       co_await executor.sleep_until(book_.booked_until);
     }
     if (core_) core_->compute(false, executor.now());
-    // Without overlap segment 0 of the next step needs all messages.
+    // Without overlap, segment 0 of the next step needs all messages.
     while (!run_.system.pull_overlap && parts_.wire.missing(id(), 0) > 0) {
       co_await parts_.wire.returned(id()).rung();
     }
@@ -91,7 +93,7 @@ Program Worker::live() {
   executor.stop();
 }
 
-// Plays the compute of the step up to the first gate; without gates, the compute of the whole step.
+// Plays the compute of the step up to the first gate, or of the whole step if there are no gates.
 void Worker::begin_step() {
   parts_.books.begin_step(id());
   delay_ = 0;
@@ -101,9 +103,9 @@ void Worker::begin_step() {
   if (core_) core_->compute(true, run_.executor.now());
 }
 
-// The weights of the gate's layers are there: plays the compute up to the next gate. The host
-// issues it from this moment on. The books have already booked the time since the compute ended, up
-// to the arrival of the weights; on the device's clock this time is `gated`.
+// Called when the weights of the gate's layers have arrived. Plays the compute up to the next gate;
+// the host issues it from now on. Books has already booked the wait for the weights; here it is
+// only added to the device's clock and to `gated`.
 void Worker::go_on(std::size_t gate) {
   PsStep& step = book_.step;
   step.host = std::max(step.host, run_.executor.now() - step.started);
@@ -117,8 +119,8 @@ void Worker::go_on(std::size_t gate) {
   book_.booked_until = step.started + step.device;
 }
 
-// Returns the seconds that servers took from the worker's compute since the last call. The compute
-// ends that much later, and the time is booked as backward.
+// Returns the seconds that servers have taken from the worker's compute since the last call. The
+// compute ends that much later, and these seconds are booked as backward.
 double Worker::book_lost_compute() {
   const double lost = core_ ? core_->compute_lost(run_.executor.now()) : 0;
   if (lost == 0) return 0;
@@ -137,20 +139,21 @@ void Worker::end_step() {
   books.end_step(id());
   const double waited = book_.sum.waiting - book_.at_start.waiting;
   const double exposed = book_.sum.exposed_communication - book_.at_start.exposed_communication;
-  // A controller decides after each worker's step; a switch after a step of all ranks.
+  // A controller may change the rule after each worker's step, a switch only after a step of all
+  // ranks.
   parts_.servers.change_rule(
       parts_.changes.after_step(id(), now - book_.step.started - waited, exposed, now));
   if (books.count_step(id())) parts_.servers.change_rule(parts_.changes.after(books.steps()));
 }
 
-// Sets each link's capacity to the remainder beside sending neighbors.
+// Sets each link's capacity to the rate that slow links and the currently sending neighbours leave.
 void change_links(PsRun& run, const std::vector<int>& links, const std::vector<bool>& sending) {
   for (const int link : links) {
     run.executor.set_capacity(link, run.system.capacity(link, run.executor.now(), sending));
   }
 }
 
-// Waits for the time at which links become slow, and sets their capacity.
+// Waits until the links become slow, and sets their capacity.
 Program slow_down(PsRun& run, const PsSlowing& slowing, const std::vector<bool>& sending) {
   co_await run.executor.sleep_until(slowing.from);
   change_links(run, slowing.links, sending);
@@ -167,7 +170,8 @@ PsTrace run_parameter_server(const PsSystem& system, std::unique_ptr<Executor> e
   for (int server = 0; server < system.servers; ++server) {
     executor->start("server", parts.servers.serve(server));
   }
-  // Neighbours send until this bell rings. It never does: stop() ends them with all other programs.
+  // Neighbours send until this bell rings. It never rings: stop() ends them with all other
+  // programs.
   Bell over(*executor);
   std::vector<bool> sending(system.neighbours.size(), false);
   for (std::size_t n = 0; n < system.neighbours.size(); ++n) {

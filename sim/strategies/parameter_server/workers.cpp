@@ -1,7 +1,7 @@
-// The workers of a system. Class Segments cuts the compute of a step at the points where messages
-// become ready (backward with `overlap`) or are needed (forward with `pull_overlap`); without both
-// a step has one segment for each forward, backward and update. fold_workers() makes one worker of
-// all ranks that always do the same.
+// The workers of a system. Class Segments cuts the compute of a step where messages become ready
+// (in backward, with `overlap`) or are needed (in forward, with `pull_overlap`). Without both
+// options, a step has one segment for each forward, backward and update. fold_workers() replaces
+// ranks that always behave alike by one worker.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,14 +21,15 @@ namespace lockstep {
 
 namespace {
 
-// The messages of a layer: gradients are ready after one segment, weights are needed by another.
+// The messages of a layer: their gradients are ready after one segment, and another segment needs
+// their weights.
 struct LayerMessages {
-  bool travel = false;        // the layer has messages
-  QueuedWork compression;     // of the layer's gradients
+  bool travel = false;        // whether the layer has messages
+  QueuedWork compression;     // work that compresses the layer's gradients
   int ready = 0, needed = 0;  // indices of segments
 };
 
-// Key of the random draws of data_shares(): "data" in ASCII.
+// The key of the random draws of data_shares(): "data" in ASCII.
 constexpr std::uint32_t data_draw = 0x64617461;
 
 // Appends the segments of one step to the system, in program order.
@@ -56,14 +57,14 @@ class Segments {
   void step();
 
  private:
-  // Index of the last segment so far.
+  // The index of the last segment so far.
   int present() const { return static_cast<int>(system_.segments.size()) - 1; }
   // Begins a segment, to which add() appends work.
   void begin(Phase phase, bool needs_input = false) {
     system_.segments.push_back({phase, {}, needs_input, batch_});
     open_ = true;
   }
-  // Appends work to the present segment, or to a new one if the phase changes.
+  // Appends work to the present segment. If the phase changes, begins a segment first.
   void add(Phase phase, std::string_view name, const QueuedWork& work) {
     if (!open_ || system_.segments.back().phase != phase) begin(phase);
     PsSegment& segment = system_.segments.back();
@@ -79,20 +80,20 @@ class Segments {
   const ParameterServerOptions& options_;
   const StepCosts& costs_;
   PsSystem& system_;
-  // Pushes overlap backward; elastic averaging; the worker steps along each batch; the worker
-  // updates with the sum of all gradients.
+  // Whether pushes overlap backward; whether averaging is elastic; whether the worker makes its own
+  // optimizer step on each batch; whether the worker updates with the sum of all gradients.
   bool overlap_, elastic_, steps_, updates_;
   std::vector<LayerMessages> layers_;  // by layer of the model
-  double elements_ = 0;                // of all messages
+  double elements_ = 0;                // of all messages together
   int tensors_ = 0;
-  int batch_ = 0;      // optimizer batch of the step
-  bool open_ = false;  // the present segment takes more work
+  int batch_ = 0;      // number of the optimizer batch in the step
+  bool open_ = false;  // whether work may be appended to the present segment
 };
 
-// The whole step: work on the pulled weights or sums, then the micro-batches with the worker's own
-// updates, then the work that makes messages.
+// The whole step: work on the pulled weights or sums; then the micro-batches, with the worker's own
+// updates; then the work that makes messages.
 void Segments::step() {
-  if (elastic_) {  // the worker moves by the answer: two sets of weights are read, one is written
+  if (elastic_) {  // the worker moves by the answer: reads two sets of weights and writes one
     const double weights = elements_ * parameter_bytes(job_.step->precision);
     add(Phase::copies, "move", job_.costs->stream(3 * weights, tensors_));
   }
@@ -111,7 +112,8 @@ void Segments::step() {
     if (!updates) continue;
     add(Phase::optimizer, "optimizer", optimizer_work(job_, {elements_, tensors_}));
   }
-  if (steps_ && !elastic_) {  // distance to push: pulled and own weights are read, one set written
+  // The distance to push: reads pulled and own weights and writes one set.
+  if (steps_ && !elastic_) {
     const double weights = elements_ * parameter_bytes(job_.step->precision);
     add(Phase::copies, "difference", job_.costs->stream(3 * weights, tensors_));
   }
@@ -123,15 +125,15 @@ void Segments::step() {
   }
 }
 
-// Clipping needs the norm of all gradients, so it is a segment of its own.
+// Clipping needs the norm of all gradients, so it is a separate segment.
 void Segments::clip() {
   if (job_.gradient_clipping == 0) return;
   begin(Phase::copies);
   add(Phase::copies, "clip_grad_norm_", clipping_work(job_, {elements_, tensors_}));
 }
 
-// With pull_overlap the first forward of a step waits for weights at each layer that has messages,
-// so a segment begins there. In later micro-batches all weights are there.
+// With pull_overlap, the first forward of a step waits for weights at each layer that has messages,
+// so a segment begins at each of these layers. In later micro-batches, all weights have arrived.
 void Segments::forward(bool first) {
   begin(Phase::forward, true);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
@@ -141,8 +143,8 @@ void Segments::forward(bool first) {
   }
 }
 
-// With overlap, in the last micro-batch, the segment of a layer with messages ends with its
-// backward and the compression of its gradients.
+// With overlap, in the last micro-batch, the segment of a layer that has messages ends after the
+// layer's backward and the compression of its gradients.
 void Segments::backward(bool last) {
   begin(Phase::backward);
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
@@ -167,7 +169,7 @@ void Segments::gradients_to_messages() {
   }
   if (job_.machine.device.architecture != Architecture::cpu) return;
   // A CPU worker copies all gradients into one contiguous message, because it has no copy engine
-  // that gathers them on the way.
+  // that could gather them during the transfer.
   const double bytes = elements_ * gradient_bytes(job_.step->precision);
   add(Phase::copies, "gradients to message", job_.costs->stream(2 * bytes, tensors_));
 }
@@ -179,7 +181,7 @@ void add_segments(const Job& job, const ParameterServerOptions& options, const S
   Segments(job, options, costs, system).step();
 }
 
-// Lognormal draws, keyed by seed and rank, divided by their mean.
+// Lognormal draws, keyed by seed and rank, and divided by their mean.
 std::vector<double> data_shares(const Job& job, const ParameterServerOptions& options) {
   const bool uneven = options.data.sizes > 0 || options.data.classes > 0;
   if (!uneven || options.push == PushedValues::gradients || job.mesh.gpus() == 1) return {};
@@ -194,8 +196,8 @@ std::vector<double> data_shares(const Job& job, const ParameterServerOptions& op
 }
 
 // Ranks are equal if they have the same routes, speed and kind of device, and no server on their
-// core. Equal ranks move in step if all ranks wait for the same update and nothing is random; they
-// are then one worker. If nothing changes over time either, steps may repeat (`steady`).
+// core. Equal ranks are one worker if all ranks wait for the same update and nothing is random. If,
+// in addition, nothing changes over time, steps may repeat (`steady`).
 void fold_workers(const Job& job, const ParameterServerOptions& options, PsSystem& system) {
   const RankSpeeds speeds(job);
   const auto lane_of = [&](int rank) { return at(speeds.lane_of_rank()[at(rank)]); };
@@ -205,7 +207,8 @@ void fold_workers(const Job& job, const ParameterServerOptions& options, PsSyste
                     (options.data.sizes == 0 || data_shares(job, options).empty());
   system.steady = fold && !system.records_updates && !changes(job.stragglers);
 
-  // A rank with a server on its core is equal to no other rank; all other ranks get -1.
+  // A rank with a server on its core is equal to no other rank. The result is its own number; for
+  // all other ranks, -1.
   std::vector<int>& cores = system.core_of_server;
   const auto shares_core = [&, ranks = std::set<int>(cores.begin(), cores.end())](int rank) {
     return ranks.contains(rank) ? rank : -1;
@@ -236,7 +239,8 @@ void fold_workers(const Job& job, const ParameterServerOptions& options, PsSyste
   system.factor = [speed, representative, stragglers, shares = data_shares(job, options),
                    seed = job.simulation.seed](int worker, int step) {
     const int rank = representative[at(worker)];
-    const double share = shares.empty() ? 1 : shares[at(rank)];  // batches over their mean
+    // Number of the rank's batches, divided by the mean number.
+    const double share = shares.empty() ? 1 : shares[at(rank)];
     return share * speed[at(worker)] * varying_factor(stragglers, seed, rank, step);
   };
   if (stragglers.loader_hiccups) {

@@ -1,6 +1,6 @@
-// Options of the strategy `zero` (ZeRO stages 1 and 2) in a scenario file. describe() declares each
-// field's name, text, unit and range; the file reader, the JSON Schema and the docs are generated
-// from it (core/fields.hpp). Semantics: docs/strategies.md and the facts cited below.
+// Options of the strategy `zero` (ZeRO stages 1 and 2) in a scenario file. describe() declares the
+// name, text, unit and range of each field; the file reader, the JSON Schema and the docs are
+// generated from it (core/fields.hpp). docs/zero.md and the facts cited below explain the meaning.
 #pragma once
 
 #include <array>
@@ -12,21 +12,21 @@
 
 namespace lockstep {
 
-// The collective that sums a bucket: reduce-scatter leaves each rank its shard, all-reduce leaves
-// every rank all gradients, as under DDP (PyTorch's ZeroRedundancyOptimizer).
+// The collective that sums a bucket. After a reduce-scatter each rank has its shard; after an
+// all-reduce every rank has all gradients, as in DDP (PyTorch's ZeroRedundancyOptimizer).
 enum class GradientReduction { reduce_scatter, all_reduce };
 template <>
 struct EnumNames<GradientReduction> {
   static constexpr std::array names{"reduce-scatter", "all-reduce"};
 };
 // The part of the parameters that a rank updates: an equal number of elements, or whole tensors.
-// by_reduction: tensors after an all-reduce, elements after a reduce-scatter.
+// by_reduction means tensors after an all-reduce, and elements after a reduce-scatter.
 enum class StatePartition { by_reduction, elements, tensors };
 template <>
 struct EnumNames<StatePartition> {
   static constexpr std::array names{"by-reduction", "elements", "tensors"};
 };
-// When ranks collect the parameters that other ranks have updated: before the next step begins, or
+// When ranks gather the parameters that other ranks have updated: before the next step begins, or
 // bucket by bucket while the next forward runs (Megatron's overlap_param_gather).
 enum class ParameterGather { after_update, with_forward };
 template <>
@@ -43,13 +43,14 @@ struct ZeroOptions {
       StrategyForm{"zero2", "ZeRO", "{stage: 2}", 1, true},
       StrategyForm{"zero2 offload", "ZeRO", "{stage: 2, offload: {optimizer: host}}", 1}};
   int stage = 1;                // fact 63; stage 3 is fsdp
-  int shard_group = 0;          // ranks that share one copy of the state; 0 = all
+  int shard_group = 0;          // number of ranks that share one copy of the state; 0 = all ranks
   double bucket_bytes = 100e6;  // a bucket is closed when it holds this much
   bool overlap = true;  // buckets are reduced while backward runs; false: backward waits for each
   GradientReduction reduction = GradientReduction::reduce_scatter;
   StatePartition partition = StatePartition::by_reduction;
   ParameterGather gather = ParameterGather::after_update;
-  double gradient_bytes = 0;  // of one gradient element, kept and on the wire; 0 = by precision
+  // Bytes of one gradient element, in memory and in messages; 0 = by the precision.
+  double gradient_bytes = 0;
   OffloadOptions offload{};
 };
 

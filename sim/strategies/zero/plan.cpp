@@ -1,6 +1,6 @@
-// Lays out ZeRO's shards and buckets, prices them, and places reductions and collections in the
-// passes. Buckets are cut by bytes as DDP's; DeepSpeed flushes a bucket before it would overflow
-// (fact 66), a difference of at most one tensor.
+// Lays out ZeRO's shards and buckets, computes their costs, and places reductions and gathers in
+// the passes. Buckets are cut as DDP cuts them; DeepSpeed closes a bucket before it would overflow
+// (fact 66), which differs by at most one tensor.
 #include "strategies/zero/plan.hpp"
 
 #include <algorithm>
@@ -13,13 +13,13 @@ namespace lockstep {
 
 namespace {
 
-// Prices of buckets and of the update.
+// The costs of buckets and of the update.
 class Pricing {
  public:
   Pricing(TrainingContext& context, const ZeroLayout& layout)
       : job_(context.job), network_(context.network), layout_(layout) {}
 
-  // Reduction, copies between replicas and to the host, and collection of one bucket.
+  // The costs of one bucket: reduction, all-reduce between replicas, copy to the host, and gather.
   ZeroBucket bucket(const Bucket& bucket) const {
     const ShardGroups& groups = layout_.groups_of(bucket);
     ZeroBucket priced;
@@ -47,7 +47,7 @@ class Pricing {
           network_.collective(groups.shard, Collective::all_gather, bucket.elements * element));
       return priced;
     }
-    // Owners broadcast the tensors that they updated, one after the other.
+    // Owners broadcast the tensors that they have updated, one after the other.
     for (const int tensor : bucket.tensors) {
       const double bytes = layout_.tensors[static_cast<std::size_t>(tensor)].elements * element;
       priced.gather.push_back(network_.collective(groups.shard, Collective::broadcast, bytes));
@@ -73,8 +73,8 @@ class Pricing {
   const ZeroLayout& layout_;
 };
 
-// The cuts of backward, each after a layer that completes one or more buckets. Appends a unit for
-// each cut to `units`.
+// The cuts of backward. Each cut follows a layer that completes one or more buckets. Appends a unit
+// for each cut to `units`.
 std::vector<ZeroCut> cuts_of(const Job& job, const ZeroLayout& layout,
                              std::vector<HookedUnit>& units) {
   std::vector<ZeroCut> cuts;
@@ -88,7 +88,7 @@ std::vector<ZeroCut> cuts_of(const Job& job, const ZeroLayout& layout,
       bytes += layout.buckets[b].bytes;
       tensors += static_cast<int>(layout.buckets[b].tensors.size());
     }
-    // fp32 main gradients lie in their buckets, and adding to them is part of backward.
+    // fp32 main gradients already lie in their buckets, and backward includes adding to them.
     if (!has_main_gradients(job.step->precision))
       cut.copies = job.costs->stream(2 * bytes, tensors);
     cuts.push_back(std::move(cut));
@@ -106,8 +106,9 @@ int first_use(const Bucket& bucket, const std::vector<GradientTensor>& tensors) 
   return first;
 }
 
-// Marks the tensors of the rank with the most elements: the largest tensor goes first, to the rank
-// with the fewest elements so far (ZeroRedundancyOptimizer's _partition_parameters).
+// Marks the tensors of the rank with the most elements. Tensors are assigned from the largest to
+// the smallest, each to the rank that has the fewest elements so far (ZeroRedundancyOptimizer's
+// _partition_parameters).
 void mark_fullest_rank(const std::vector<GradientTensor>& tensors, bool experts, int ranks,
                        std::vector<bool>& marked) {
   const auto elements = [&](std::size_t tensor) { return tensors[tensor].elements; };
@@ -130,8 +131,8 @@ void mark_fullest_rank(const std::vector<GradientTensor>& tensors, bool experts,
 
 }  // namespace
 
-// Experts are divided among the ranks that hold the same experts, all other tensors among the shard
-// group.
+// Experts are divided among the ranks that hold the same experts; all other tensors are divided
+// within the shard group.
 std::vector<bool> ZeroLayout::whole_tensors() const {
   if (!keeps_tensors_whole()) return {};
   std::vector<bool> marked(tensors.size());
@@ -188,7 +189,7 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
   plan.layout = layout;
   const Pricing pricing(context, plan.layout);
   plan.update = pricing.update();
-  // By bucket, a unit that begins at the first layer that reads one of the bucket's parameters.
+  // By bucket: a unit that begins at the first layer that reads one of the bucket's parameters.
   std::vector<HookedUnit> collected;
   double bytes = 0;
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
@@ -205,7 +206,7 @@ ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroL
     collected.push_back({.first = first_use(bucket, layout.tensors)});
     bytes += bucket.bytes;
   }
-  // With after-update all parameters are there before the step begins, so these units have no
+  // With after-update, all parameters have arrived before the step begins, so these units have no
   // hooks.
   if (layout.options.gather == ParameterGather::after_update) {
     for (HookedUnit& unit : collected) unit = {};

@@ -1,6 +1,6 @@
-// The plan of a ZeRO step, made before the simulation: the buckets, their prices, and the points at
-// which buckets are reduced and updated parameters are collected. The hooks of zero.cpp issue it
-// step after step. Facts 63-66 of docs/facts.md.
+// The plan of a ZeRO step, made before the simulation: the buckets and their costs, and the places
+// in the passes where buckets are reduced and updated parameters are gathered. The hooks of
+// zero.cpp issue the plan in each step. Numbers are facts 63-66 of docs/facts.md.
 //
 //   backward      | layers | cut: copies, reduce bucket 0 | layers | cut: copies, reduce bucket 1 |
 //   update        each rank updates its share of the parameters
@@ -16,11 +16,11 @@
 
 namespace lockstep {
 
-// The groups of ranks that share state, and the buckets; without prices. Time and memory use the
+// The groups of ranks that share state, and the buckets; without costs. Time and memory use the
 // same layout.
 struct ZeroLayout {
   ZeroOptions options;
-  ShardGroups groups, expert_groups;    // of all parameters except experts; of experts
+  ShardGroups groups, expert_groups;    // for all parameters but experts; for experts
   int gradient_bytes = 4;               // of one element
   std::vector<GradientTensor> tensors;  // all gradients, in definition order
   std::vector<Bucket> buckets;          // in the order of backward; empty if no gradient moves
@@ -31,11 +31,11 @@ struct ZeroLayout {
   const ShardGroups& groups_of(const Bucket& bucket) const {
     return bucket.expert ? expert_groups : groups;
   }
-  // Whether the whole state of a tensor lies on one rank.
+  // Whether the whole state of each tensor lies on one rank.
   bool keeps_tensors_whole() const {
     return !scatters() && options.partition != StatePartition::elements;
   }
-  // Whether gradients are sent to other ranks or copied to the host in a step.
+  // Whether, in a step, gradients are sent to other ranks or copied to the host.
   bool moves_gradients() const {
     return groups.ranks * groups.replicas > 1 || offloaded_share() > 0;
   }
@@ -43,33 +43,35 @@ struct ZeroLayout {
   double offloaded_share() const {
     return options.offload.is_used() ? options.offload.fraction : 0;
   }
-  // The mean share that one rank updates, of the experts' parameters or of all others.
+  // The mean share of the experts' parameters, or of all other parameters, that one rank updates.
   double share(bool expert = false) const {
     return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
   }
-  // With whole tensors: by tensor, whether the rank with the most elements updates it. Empty if
+  // If tensors stay whole: by tensor, whether the rank with the most elements updates it. Empty if
   // each rank updates a part of every tensor.
   std::vector<bool> whole_tensors() const;
-  // The parameters that the rank with the most elements updates, on its device or host.
+  // The parameters that the rank with the most elements updates, on its device or on its host.
   TensorShare updated() const;
 };
 
-// Throws ConfigError if shard_group does not fit the ranks or the nodes.
+// Throws ConfigError if the job or its nodes cannot be divided into groups of shard_group ranks.
 ZeroLayout zero_layout(const Job& job, const ZeroOptions& options);
 
-// The prices of a bucket. A transfer without seconds does not happen.
+// The costs of a bucket. A transfer without seconds does not happen.
 struct ZeroBucket {
-  PricedTransfer reduce;     // over the ranks that share a copy; an all-reduce is over all ranks
-  PricedTransfer replicate;  // all-reduce of the shards over the copies
+  // Over the ranks that share a copy; if it is an all-reduce, over all ranks.
+  PricedTransfer reduce;
+  PricedTransfer replicate;  // all-reduce of the shards between the copies
   PricedTransfer to_host;    // copy of the rank's shard, if the host updates it
-  // Collection of the updated parameters: one all-gather, or a broadcast of each whole tensor.
+  // The gather of the updated parameters: one all-gather, or a broadcast of each whole tensor.
   std::vector<PricedTransfer> gather;
   bool expert = false;
 };
 
-// The actions after a run of backward layers at whose end one or more buckets are full.
+// The actions at a cut. One or more buckets are full after the layers between the previous cut and
+// this one.
 struct ZeroCut {
-  QueuedWork copies;         // gradients into their buckets
+  QueuedWork copies;         // copies of these layers' gradients into buckets
   std::vector<int> buckets;  // indices of the full buckets, in the order of their reduction
 };
 
@@ -78,16 +80,18 @@ struct ZeroPlan {
   ZeroLayout layout;
   std::vector<ZeroBucket> buckets;
   std::vector<ZeroCut> cuts;
-  // Passes of a micro-batch: [whether it is the step's first][whether it reduces gradients]. Units
-  // are the buckets (pre_forward waits for their parameters), and then the cuts (post_backward).
+  // The passes of a micro-batch: [whether it is the step's first][whether it reduces gradients].
+  // The units are first the buckets (pre_forward waits for a bucket's parameters), then the cuts
+  // (post_backward).
   Passes passes[2][2];
-  QueuedWork add_shard;        // stage 2: adds a later micro-batch's shard to the sum so far
-  bool shards_return = false;  // stage 2: the sum so far comes back from the host for this
-  PricedTransfer scalar;       // all-reduce of one number over the shard group
-  UpdateWork update;           // of the rank with the most elements
+  QueuedWork add_shard;  // stage 2: addition of a later micro-batch's shard to the sum so far
+  // Stage 2: for this addition, the sum so far is copied back from the host.
+  bool shards_return = false;
+  PricedTransfer scalar;  // all-reduce of one number over the shard group
+  UpdateWork update;      // of the rank with the most elements
 };
 
-// Plans and prices the steps of one part of the model.
+// Plans the steps of one part of the model and computes their costs.
 ZeroPlan zero_plan(TrainingContext& context, const Replica& replica, const ZeroLayout& layout);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // ZeRO stages 1 and 2 as hooks on the training step, and their memory. The order is that of
-// DeepSpeed's stage_1_and_2.py (fact 66), with Megatron's distributed optimizer and PyTorch's
-// ZeroRedundancyOptimizer as options (docs/strategies.md).
+// DeepSpeed's stage_1_and_2.py (fact 66). Options select Megatron's distributed optimizer and
+// PyTorch's ZeroRedundancyOptimizer (docs/zero.md).
 #include "strategies/zero/zero.hpp"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Issues the plan of one part of the model.
+// Hooks that issue the plan of one part of the model.
 class ZeroHooks final : public TrainingHooks {
  public:
   ZeroHooks(TrainingContext& context, const ZeroOptions& options)
@@ -60,8 +60,8 @@ class ZeroHooks final : public TrainingHooks {
     co_return;
   }
 
-  // The compute stream waits for all reductions; in the last micro-batch the host waits, too, if it
-  // updates with these gradients.
+  // The compute stream waits for all reductions. In the last micro-batch the host waits, too, if it
+  // updates with the gradients of this step.
   Program end_backward() override {
     for (const Event& bucket : reduced_) ranks_.wait(bucket);
     const bool reads = batch_.last && plan_.update.host.seconds > 0 && !plan_.update.host.delayed;
@@ -70,18 +70,18 @@ class ZeroHooks final : public TrainingHooks {
     if (!batch_.first) context_.copies(plan_.add_shard, "add to shards");
   }
 
-  // A rank knows the norm and found_inf of its own shard only.
+  // A rank knows the norm and found_inf only of its own shard.
   void reduce_scalar() override {
     if (plan_.scalar.seconds <= 0) return;
     ranks_.wait(context_.collective(shards_, plan_.scalar, ranks_.record()));
   }
 
-  // Collects the updated parameters. Buckets are numbered in the order of backward, so forward
-  // needs the last bucket first.
+  // Gathers the updated parameters. Buckets are numbered in the order of backward, so forward needs
+  // the last bucket first.
   Program after_update(int) override {
     for (std::size_t b = plan_.buckets.size(); b-- > 0;) {
       for (const PricedTransfer& part : plan_.buckets[b].gather) {
-        if (part.seconds <= 0) continue;  // a single rank holds the experts
+        if (part.seconds <= 0) continue;  // a single rank holds these experts
         Communicator& shards = plan_.buckets[b].expert ? experts_ : shards_;
         collected_[b] = context_.collective(shards, part, ranks_.record());
       }
@@ -93,12 +93,12 @@ class ZeroHooks final : public TrainingHooks {
   }
 
  private:
-  // Stage 2 reduces in every micro-batch, because it keeps no unsharded gradients.
+  // Stage 2 reduces in every micro-batch, because it has no memory for unsharded gradients.
   bool reduces(const MicroBatch& batch) const {
     return batch.last || plan_.layout.options.stage == 2;
   }
-  // Reduces a bucket over its shard group and over the copies, and copies the shard to the host if
-  // the host updates. Returns the end.
+  // Reduces a bucket over its shard group and then between the copies. If the host updates, copies
+  // the shard to the host. Returns the end of the last transfer.
   Event reduce(const ZeroBucket& bucket) {
     Communicator& reducers = bucket.expert ? experts_ : reducers_;
     Event done = ranks_.record();
@@ -107,7 +107,7 @@ class ZeroHooks final : public TrainingHooks {
       done = context_.collective(replicas_, bucket.replicate, done);
     }
     if (bucket.to_host.seconds <= 0) return done;
-    // In later micro-batches the sum so far is first copied to the device (fact H109).
+    // In later micro-batches, the sum so far is first copied to the device (fact H109).
     if (plan_.shards_return && !batch_.first) context_.copy(to_host_, bucket.to_host, done);
     return context_.copy(to_host_, bucket.to_host, done);
   }
@@ -124,11 +124,11 @@ class ZeroHooks final : public TrainingHooks {
   const StreamId to_host_;
   MicroBatch batch_;
   std::vector<Event> reduced_;    // ends of the reductions of this backward
-  std::vector<Event> collected_;  // by bucket: its updated parameters have arrived
+  std::vector<Event> collected_;  // by bucket: the arrival of its updated parameters
 };
 
 // With hybrid groups, transfers of shard groups and of replica groups may meet on links. A bucket
-// has one gather, and two collectives for each reduction.
+// has one gather, and two collectives for each of its reductions.
 Engine engine_for(const Job& job, const ZeroLayout& layout) {
   const bool meet = layout.groups.hybrid() && job.simulation.network == NetworkKind::flow;
   const double reductions = layout.options.stage == 2 ? job.passes() : 1;
@@ -138,11 +138,12 @@ Engine engine_for(const Job& job, const ZeroLayout& layout) {
 
 }  // namespace
 
-// Hybrid groups are axes of the world: ranks share a lane only if both kinds of groups are alike.
+// Hybrid groups are axes of the world: ranks share a lane only if they are in equal groups of both
+// kinds.
 StrategyResult Zero::simulate(const Job& job) const {
   const ZeroLayout layout = zero_layout(job, options_);
   TrainingWorld world(job, "zero", engine_for(job, layout), axes_of(job.mesh, layout.groups));
-  double on_device = 0;  // seconds of the optimizer on the devices of a stage
+  double on_device = 0;  // seconds of the optimizer on a device, mean over stages
   StrategyResult result = train(world, [&](TrainingContext& context) {
     auto hooks = std::make_unique<ZeroHooks>(context, options_);
     on_device += hooks->update().optimizer.busy / static_cast<double>(world.stages.size());
@@ -166,8 +167,8 @@ int Zero::state_ranks(const Job& job) const {
 
 namespace {
 
-// Device memory of a rank: a replica that keeps the optimizer's state of its share. Stage 1 keeps
-// all gradients in buckets; stage 2 keeps a shard and one or two buckets.
+// Device memory of a rank: a replica that holds the optimizer's state of its share. Stage 1 holds
+// all gradients in buckets; stage 2 holds a shard of the gradients and one or two buckets.
 MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
   const ZeroLayout layout = zero_layout(job, options);
   MemoryPlan plan = replica_memory_plan(job);
@@ -189,14 +190,14 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
       gradients += bucket.bytes;
       largest = std::max(largest, bucket.bytes);
     }
-    // With a reduce-scatter the gradients live in the buckets; with an all-reduce the buckets are
+    // With a reduce-scatter, the gradients lie in the buckets. With an all-reduce, the buckets are
     // DDP's.
     if (layout.scatters()) {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
     }
     if (options.stage == 2) {
-      // With overlap one bucket is filled while the previous one is reduced.
+      // With overlap, one bucket is filled while the previous bucket is reduced.
       rank.bucket_bytes.assign(options.overlap && layout.buckets.size() > 1 ? 2 : 1, largest);
       rank.gradient_shard_bytes = gradients * layout.share() * (1 - layout.offloaded_share());
     }
@@ -213,7 +214,7 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
 
 }  // namespace
 
-// With offload the host's memory is added for each stage.
+// If the optimizer is offloaded, the host's memory is added for each stage.
 std::vector<MemoryUse> Zero::stage_memory(const Job& job, const MemoryQuery& query) const {
   return memory_of_stages(job, [&](const StageMemory& stage) {
     const MemoryPlan plan = memory_plan(stage.job, options_);
@@ -237,7 +238,7 @@ nlohmann::ordered_json Zero::communication(const Job& job) const {
   return j;
 }
 
-// `still`: no gradient moves, because there is one rank and no offload.
+// `still` means that no gradient moves, because there is one rank and no offload.
 std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   IdleOptions idle;
   const ZeroOptions usual, &o = options_;
@@ -264,7 +265,7 @@ std::vector<IdleOption> Zero::idle_options(const Job& job) const {
   return idle.take();
 }
 
-// The replay can delay whole updates only: with a fraction below 1 the device's part is not
+// The replay can only delay whole updates. If the fraction is below 1, the device's part is not
 // delayed.
 void Zero::describe_updates(const Job& job, UpdateSchedule& schedule) const {
   if (options_.offload.fraction >= 1 && delays_update(options_.offload, job)) {

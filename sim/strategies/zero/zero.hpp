@@ -1,7 +1,7 @@
 // ZeRO stages 1 and 2 (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
 // Parameter Models", 2020; facts 63-65). Every rank holds the whole model, computes all of its
-// gradients, updates its share, and collects the other shares. Private to the room; others use
-// strategies/table.hpp.
+// gradients, updates its share of the parameters, and gathers the other shares. Private to
+// sim/strategies/zero; other code uses strategies/table.hpp.
 #pragma once
 
 #include "strategies/strategy.hpp"

@@ -1,9 +1,9 @@
-// Bulk-synchronous: one update from the pushes of all ranks, which wait for it (facts 68, 83). With
-// backup workers (Chen et al. 2016; fact 87) an update takes the first pushes that were computed on
-// the present weights; later pushes are dropped, and answered with the new weights. With
-// participants each update has workers of its own (federated averaging: McMahan et al. 2017,
-// algorithm 1). With participants and backup workers, more workers are drawn than the update waits
-// for (Bonawitz et al. 2019, section 2.2).
+// Bulk-synchronous: each update is made from the pushes of all ranks, which wait for it (facts 68,
+// 83). With backup workers (Chen et al. 2016; fact 87), an update uses the first pushes that were
+// computed on the present weights; later pushes are dropped, and answered with the new weights.
+// With `participants`, workers are drawn for each update (federated averaging: McMahan et al. 2017,
+// algorithm 1). With both, more workers are drawn than the update waits for (Bonawitz et al. 2019,
+// section 2.2).
 #include "results/participants.hpp"
 #include "strategies/parameter_server/rules/rule.hpp"
 
@@ -29,7 +29,7 @@ struct Sampled final : MessageRule {
 
   int workers, drawn, backups;
   std::uint64_t seed;
-  std::vector<bool> takes_part;  // by worker, in the present update
+  std::vector<bool> takes_part;  // by worker: whether it takes part in the present update
 
  private:
   int pushes() const override { return drawn - backups; }
@@ -45,8 +45,8 @@ PsRule bulk_synchronous(int ranks, int backup) {
   struct BulkSynchronous final : MessageRule {
     BulkSynchronous(int n, bool late) : needed(n), drops_late(late) {}
     int pushes() const override { return needed; }
-    // A push is late if its weights have been updated since the worker pulled them. Without backup
-    // workers this never happens.
+    // A push is late if its message has been updated since the worker pulled the weights. Without
+    // backup workers, this never happens.
     bool drops(std::int64_t read, std::int64_t version) const override {
       return drops_late && read < version;
     }

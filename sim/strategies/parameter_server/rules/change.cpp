@@ -1,6 +1,6 @@
-// Phases of a run (Sync-Switch: Li et al. 2021), and the controller in the manner of the straggler
-// policy in section 4 of the same paper. The controller looks at the workers once a round, which is
-// as many worker steps as there are workers.
+// Phases of a run (Sync-Switch: Li et al. 2021), and a controller similar to the straggler policy
+// in section 4 of that paper. The controller decides once in a round, which is as many worker steps
+// as there are workers.
 #include "strategies/parameter_server/rules/change.hpp"
 
 #include <algorithm>
@@ -46,8 +46,8 @@ double WorkerPace::communication_share() const {
   return all.seconds > 0 ? all.communication / all.seconds : 0;
 }
 
-// Asks a rule for one message: an update must take the pushes of all ranks, and all must wait for
-// it. Later phases and a controller may end this.
+// Examines the rule of one message: an update must use the pushes of all ranks, and all ranks must
+// wait for it. The result is false if later phases or a controller may change the rule.
 bool keeps_step(const PsSystem& system, int ranks) {
   if (!system.later.empty() || system.controller) return false;
   const auto message = system.rule(ranks);
@@ -65,8 +65,8 @@ const PsRule* RuleChanges::after(int steps) {
   return &system_.later[phases_++].rule;
 }
 
-// `seconds` leaves out a worker's waits for others. With these waits all workers of a synchronous
-// step would take equally long, and the slow one could not be told.
+// `seconds` excludes a worker's waits for other workers. With these waits, all workers of a
+// synchronous step would take equally long, and the slow worker could not be identified.
 const PsRule* RuleChanges::after_step(int worker, double seconds, double communication,
                                       double now) {
   if (!system_.controller) return nullptr;

@@ -1,5 +1,5 @@
-// Chooses the consistency rule that a user's options name. Checks that need the number of ranks are
-// here; the other checks of the options are in options.hpp.
+// Chooses the consistency rule that the options name. Checks that need the number of ranks are
+// here; options.hpp has the other checks.
 #include "strategies/parameter_server/rules/rule.hpp"
 
 #include <fmt/format.h>
@@ -42,8 +42,8 @@ PsRule consistency_rule(const ParameterServerOptions& options, int ranks, std::u
       return softsync(ranks, options.splitting);
     case Consistency::ssp:
     case Consistency::modified_async:
-      // Bound 0 is bulk-synchronous (fact 83). All workers wait for each other in any case, so one
-      // update from the sum of their gradients replaces an update for each push.
+      // Bound 0 is bulk-synchronous (fact 83). All workers wait for each other anyway, so one
+      // update from the sum of their gradients replaces one update for each push.
       if (bound == 0 && options.highest_staleness_bound == 0) return bulk_synchronous(ranks);
       return stale_synchronous(bound, options.highest_staleness_bound);
   }

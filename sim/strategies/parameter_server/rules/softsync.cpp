@@ -1,6 +1,6 @@
 // n-softsync (Zhang et al. 2016; fact 84): an update from every floor(ranks / n) pushes. A worker
-// pulls directly after its push, even if the update that contains the push is still to come, and
-// waits for no other worker.
+// pulls directly after its push, even before the update that contains the push, and waits for no
+// other worker.
 #include <algorithm>
 
 #include "strategies/parameter_server/rules/rule.hpp"
@@ -15,7 +15,8 @@ PsRule softsync(int ranks, int splitting) {
     int needed;
   };
   const int pushes = std::max(1, ranks / splitting);
-  // An update from a single push is asynchronous: the worker gets the weights after its own update.
+  // If an update has a single push, the rule is asynchronous: the worker gets the weights after its
+  // own update.
   if (pushes == 1) return asynchronous();
   return [pushes](int) { return std::make_unique<Softsync>(pushes); };
 }

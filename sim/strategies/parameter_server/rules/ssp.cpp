@@ -1,7 +1,8 @@
 // Stale-synchronous parallel (Ho et al. 2013; fact 83): each push is an update, and a worker is at
-// most `bound` clocks ahead of the slowest. A worker's clock is the number of its pushes that have
-// been applied. Dynamic (DSSP, Zhao et al. 2019, algorithms 1 and 2): the fastest worker may go up
-// to `highest` clocks ahead, if this shortens its wait for the slowest worker.
+// most `bound` clocks ahead of the slowest worker. A worker's clock is the number of its pushes
+// that have been applied. With an adaptive bound (DSSP, Zhao et al. 2019, algorithms 1 and 2), the
+// fastest worker may go up to `highest` clocks ahead, if this shortens its wait for the slowest
+// worker.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,9 +23,9 @@ class StaleSynchronous final : public MessageRule {
   }
 
   bool may_go_on(int worker) const override { return beyond_bound(worker) <= 0; }
-  // With a fixed bound, the bound decides. An adaptive bound follows algorithm 1 of DSSP. A worker
-  // that has extra clocks left uses one more. A worker without extra clocks passes within the
-  // bound, and beyond the bound it may get extra clocks.
+  // A fixed bound decides by itself. An adaptive bound follows algorithm 1 of DSSP: a worker that
+  // has extra clocks left uses one. A worker without extra clocks may pull within the bound; beyond
+  // the bound, it may get extra clocks.
   bool may_pull(int worker) override {
     if (range_ == 0) return may_go_on(worker);
     int& extra = extra_[at(worker)];
@@ -38,15 +39,15 @@ class StaleSynchronous final : public MessageRule {
  private:
   void advance_clock(int worker, double now) override {
     if (range_ > 0) times_[at(worker)] = {now, now - times_[at(worker)].last};
-    // The minimum is searched only when the last of the slowest workers has advanced.
+    // The minimum is searched only if the last of the slowest workers has advanced.
     if (clocks_[at(worker)]++ != slowest_ || --at_slowest_ > 0) return;
     slowest_ = *std::min_element(clocks_.begin(), clocks_.end());
     at_slowest_ = static_cast<int>(std::count(clocks_.begin(), clocks_.end(), slowest_));
   }
-  // Clocks by which the worker is ahead of the bound; negative within it.
+  // The number of clocks by which the worker exceeds the bound; negative or 0 within the bound.
   int beyond_bound(int worker) const { return clocks_[at(worker)] - slowest_ - bound_; }
-  // Extra clocks for a worker beyond the bound. Only the fastest worker gets any, and its distance
-  // to the slowest never exceeds bound_ + range_.
+  // The extra clocks of a worker beyond the bound. Only the fastest worker gets any, and it is
+  // never more than bound_ + range_ clocks ahead of the slowest.
   int extra_of(int worker) const {
     const auto [slowest, fastest] = std::minmax_element(clocks_.begin(), clocks_.end());
     if (clocks_[at(worker)] < *fastest) return 0;
@@ -55,19 +56,20 @@ class StaleSynchronous final : public MessageRule {
     return most > 0 ? best_extra(times_[at(worker)], others, most) : 0;
   }
 
-  int bound_, range_;        // clocks ahead of the slowest, and how many more if the bound adapts
-  std::vector<int> clocks_;  // settled pushes, by worker
-  int slowest_ = 0;          // the smallest clock
-  int at_slowest_;           // number of workers whose clock is the smallest
-  std::vector<PushTimes> times_;  // by worker; empty with a fixed bound
-  std::vector<int> extra_;        // unused clocks beyond the bound, by worker; empty as above
+  int bound_, range_;  // clocks ahead of the slowest; number of further clocks if the bound adapts
+  std::vector<int> clocks_;       // by worker: number of its pushes that were applied
+  int slowest_ = 0;               // the smallest clock
+  int at_slowest_;                // number of workers that have the smallest clock
+  std::vector<PushTimes> times_;  // by worker; empty if the bound is fixed
+  std::vector<int> extra_;        // by worker: unused extra clocks; empty if the bound is fixed
 };
 
 }  // namespace
 
-// The fastest worker's push number `extra` from here arrives at last + extra * interval, the
-// slowest worker's push number `clock` at its last + clock * interval. The two that are closest in
-// time give the shortest wait; of equal ones the smallest number of extra clocks is taken.
+// Counted from the present, the fastest worker's push number `extra` arrives at last + extra *
+// interval, and the slowest worker's push number `clock` at its last + clock * interval. The pair
+// that is closest in time has the shortest wait; among equal pairs, the smallest number of extra
+// clocks is chosen.
 int best_extra(const PushTimes& fastest, const PushTimes& slowest, int most) {
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
