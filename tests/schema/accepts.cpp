@@ -11,7 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// Converts a YAML text as an editor does before it validates: plain scalars get types.
+// Converts a YAML text as an editor does before it validates: a plain scalar becomes a number, a
+// boolean or a string.
 nlohmann::json as_editors_see(const Node& node) {
   nlohmann::json json;
   switch (node.kind()) {
