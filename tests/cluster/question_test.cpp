@@ -55,7 +55,7 @@ TEST(Cluster, SpeedsAreThoseOfASimulatedRun) {
   EXPECT_NEAR(answer.outcomes[0].jobs[0].ended, 1e6 / rate, 1e-9 * 1e6 / rate);
 }
 
-// An anchor scales all speeds of its workload, including those on other GPU counts.
+// An anchor scales all speeds of its workload, on every GPU count.
 TEST(Cluster, AnAnchorSetsTheSpeeds) {
   const auto with_anchor = [](const std::string& anchor) {
     std::string text = file_text("jobs: [{workload: small, gpus: 4, samples: 1M}]\n");

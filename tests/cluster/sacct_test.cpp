@@ -127,7 +127,7 @@ TEST(Sacct, JobsThatAreLeftOutAreCountedByReason) {
   EXPECT_THAT(refusal(header, "gpu"), HasSubstr("jobs.csv:1:1: Partition: no such column"));
 }
 
-// A job without a start is left out, whatever its other cells hold.
+// A job without a start is left out; its other cells have no effect.
 TEST(Sacct, WhatNeverRanIsLeftOut) {
   const auto jobs = jobs_of(header +
                             "1,a,Unknown,00:00:00,,soon,never\n"
