@@ -351,7 +351,7 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   // `run` finds the same trainings in the cache.
   Command& run = study.run();
   ASSERT_EQ(run.wait(), 0);
-  // New are only those of one GPU, and those of the server on two GPUs, whose schedule another
+  // New are only the trainings of one GPU, and of the server on two GPUs, whose schedule another
   // engine simulates.
   EXPECT_LE(study.kept(), kept + 4);
   const json predictions = json::parse(run.out()).at("predictions");

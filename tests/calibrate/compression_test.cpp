@@ -102,8 +102,8 @@ TEST(Compression, SendsTheShareOfABucketThatIsAskedFor) {
   EXPECT_EQ(sent.slice(0, 12).count_nonzero().item<std::int64_t>(), 0);
 }
 
-// If the ranks' matrices have common columns, their mean has the rank of one of them, which
-// PowerSGD finds exactly.
+// If the ranks' matrices have common columns, their mean has the rank of a single matrix, and
+// PowerSGD finds this mean exactly.
 TEST(Compression, ByPowerSgdIsTheMeanWhereItHasTheRank) {
   for (const int rank : {1, 3}) {
     std::vector<Tensors> all = gradients(1);

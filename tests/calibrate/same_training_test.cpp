@@ -79,8 +79,8 @@ TEST(DiLoCoRuns, OfOneRankAreSequentialSgdBitForBit) {
   EXPECT_EQ(plain[0].checksum, local[0].checksum);
 }
 
-// The workers of a round are those that the simulation draws, and all end with the server's
-// parameters.
+// The simulation draws the same workers for a round as the real run, and all workers end with the
+// server's parameters.
 TEST(FedAvgRuns, TrainWithTheParticipantsThatAreDrawn) {
   const Words options{"--strategy", "fedavg", "--model", "lenet5", "--batch",        "4",
                       "--ranks",    "3",      "--every", "2",      "--participants", "33%",

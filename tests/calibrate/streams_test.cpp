@@ -31,7 +31,7 @@ TEST(Streams, EverySizeHasItsCopiesAndUpdatesAsOftenAsAsked) {
   }
 }
 
-// 64 times the size takes at least ten times as long, whatever a call costs. A copy of 16 MiB at
+// 64 times the size takes at least ten times as long, for any cost of a call. A copy of 16 MiB at
 // more than 200 GB/s would come from a cache, or not happen.
 TEST(Streams, TakeAsLongAsTheirSize) {
   const StreamProbeResult result = probe_streams(options_for({1 << 16, 1 << 22}, 9));

@@ -103,7 +103,7 @@ TEST(Train, ReplayNeedsAnOrderAndImages) {
   }
 }
 
-// With views the gradients lie in the buckets, so at the peak there is no second copy of them.
+// With views the gradients lie in the buckets, so at the peak no gradient has a second copy.
 TEST(Train, GradientsThatLieInBucketsNeedLessMemory) {
   const std::string options = "--batch 1 --steps 3";
   const auto plain = run_of(trained(options));

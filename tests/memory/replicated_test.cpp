@@ -294,8 +294,8 @@ TEST(ReplicatedMemory, ATensorOfAnotherRuleHasStateAndTemporariesOfItsOwn) {
   const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
   EXPECT_EQ(memory.moment, "optimizer step");
   EXPECT_EQ(memory.at_peak.at("optimizer state"), (2 + 1 + 2) * w);
-  // The temporaries are those that the tensor has by itself and keeps during the whole step, or the
-  // lists of all three tensors.
+  // The peak has the tensor's own two temporaries and the one that it keeps for the whole step. The
+  // lists of all three tensors need as much.
   EXPECT_EQ(memory.at_peak.at("temporaries"), 3 * w);
   plan.optimizer.others[0].temporaries.push_back(w);
   EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 4 * w);

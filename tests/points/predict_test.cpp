@@ -268,7 +268,7 @@ TEST(Predict, WhatDoesNotFitHasNoPrice) {
   EXPECT_GT(p.total_seconds, 0);  // the time that it would take
 }
 
-// All simulated steps count, also those before the steady state.
+// All simulated steps count, also the steps before the steady state.
 TEST(Predict, SimulatedStepsAreAllThatWereSimulated) {
   const auto points =
       expand(scenario_of("gpus: 8\nsimulation: {steps: 50}\n"

@@ -153,8 +153,8 @@ TEST(ExpertParallel, SendsTheBytesOfTheClosedForms) {
   const double once = 2 * tokens * top * hidden;
   EXPECT_EQ(exchanged(step, Axis::expert, false, ExchangeKind::all_to_all), 2 * once + 8 * experts);
   EXPECT_EQ(exchanged(step, Axis::expert, true, ExchangeKind::all_to_all), 2 * once);
-  // Fact H93: a gather moves all tokens of all ranks, whatever their experts are, with the weights
-  // and the map of the experts.
+  // Fact H93: a gather moves all tokens of all ranks, independently of their experts, with the
+  // weights and the map of the experts.
   options.parallel.expert.dispatch = ExpertDispatch::gather;
   const TrainingStep gathers = build(options);
   const double all = 2 * 8 * tokens * hidden;

@@ -220,7 +220,7 @@ double product_flops(const std::vector<Layer>& layers, const std::string& except
   return sum;
 }
 
-// Ranks share the products evenly, except those that the model's plan leaves whole: patches, BERT's
+// Ranks share the products evenly. Some products stay whole by the model's plan: patches, BERT's
 // transform, classifiers, routers, and projections to latent keys.
 TEST_P(DividedModels, RanksShareTheProductsEvenly) {
   const auto model = load_model(GetParam());
