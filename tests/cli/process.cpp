@@ -1,3 +1,4 @@
+// Starts the built program with pipes for its output, and reads them until it ends.
 #include "process.hpp"
 
 #include <fcntl.h>

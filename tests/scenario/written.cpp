@@ -1,3 +1,4 @@
+// Reads and writes the lines of golden files, and compares them within a tolerance.
 #include "written.hpp"
 
 #include <fmt/format.h>

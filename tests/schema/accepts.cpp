@@ -1,3 +1,4 @@
+// Validates with valijson. Only this source includes its templates, which take long to compile.
 #include "schema/accepts.hpp"
 
 #include <charconv>
