@@ -1,4 +1,5 @@
-// Launch scripts: what a shell would have passed, with nothing executed.
+// Does the reader of launch scripts find the options that a shell would have passed, without
+// executing anything?
 #include "training_configs/shell_script.hpp"
 
 #include <gmock/gmock.h>
@@ -10,7 +11,7 @@
 namespace lockstep::shell_script_test {
 namespace {
 
-// The options as "name=value ...".
+// The options of the script as "name=value ...".
 std::string options(const std::string& script) {
   const Node map = options_of(launch_script(script, "train.sh"), "train.sh");
   std::string text;

@@ -3,10 +3,11 @@
 
     compare.py --lockstep PROGRAM [--genuine FILE] [--python PYTHON] [--record] [--only TEXT]
 
-Genuine figures are read from FILE (genuine.jsonl beside this script), or, with --python, measured: PYTHON has PyTorch's CUDA wheel and
-torchvision (peft and bitsandbytes for cases with `lora`), and runs on a CUDA runtime that computes nothing (cuda_stub.c, built with gcc). --record writes the measured
-figures to FILE. Exit code 1 where a case is farther than 2 % (5 %
-for cases in UNMODELLED), or fewer than 89 % of the reserved figures are in their bracket (docs/oracle.md).
+The genuine figures come from FILE (genuine.jsonl beside this script). With --python they are measured: PYTHON has
+PyTorch's CUDA wheel and torchvision (peft and bitsandbytes for cases with `lora`), and runs on a CUDA runtime that
+computes nothing (cuda_stub.c, built with gcc). --record writes the measured figures to FILE. The exit code is 1 where
+a case is farther than 2 % (5 % for cases in UNMODELLED), or where fewer than 89 % of the reserved figures are in their
+bracket (docs/oracle.md).
 """
 import argparse
 import json
@@ -19,12 +20,12 @@ from stub import stub_environment
 
 HERE = pathlib.Path(__file__).resolve().parent
 LANGUAGE = ("gpt", "llama", "mistral")
-# Farther than 2 % for a reason that docs/oracle.md names; any other case that is fails.
+# These cases are farther than 2 % for a reason in docs/oracle.md; any other case beyond 2 % fails.
 UNMODELLED = ['{"model": "vit_b_16", "mode": "fsdp1", "batch": 8, "precision": "amp-bf16"}']
 
 
 def scenario_of(job):
-    """The same job as a scenario of ours."""
+    """Our scenario of the same job."""
     mode = job["mode"]
     if mode in ("ddp", "single"):
         options = {"gradient_as_bucket_view": job.get("view"), "find_unused_parameters": job.get("find_unused"),
@@ -69,7 +70,7 @@ def scenario_of(job):
 
 
 def ours(program, job, folder):
-    """-> our memory, and the modules that are FSDP units."""
+    """Returns our memory, and the modules that are FSDP units."""
     path = folder / "case.yaml"
     path.write_text(json.dumps(scenario_of(job)))
 
@@ -83,7 +84,7 @@ def ours(program, job, folder):
     units = None
     if job["mode"].startswith("fsdp") and not job["model"].startswith(LANGUAGE):
         exported = ask("export", "--layers")
-        norms = [layer["name"] for layer in exported["steps"][0]["layers"] if layer["kind"] == "batch_norm"]  # PyTorch's own to choose
+        norms = [layer["name"] for layer in exported["steps"][0]["layers"] if layer["kind"] == "batch_norm"]  # PyTorch chooses their units itself
         units = [unit["module"] for unit in exported["points"][0]["units"] if not unit["root"] and unit["module"] not in norms]
     return memory, units
 
@@ -102,7 +103,7 @@ class Genuine:
 
 
 def measured(python, jobs, keep, save):
-    """Returns figures by case. Cases that `keep` has already are not measured. Calls save(keep) after each case."""
+    """Returns figures by case, without measuring cases in `keep` again. Calls save(keep) after each case."""
     servers = [Genuine(python, events) for events in ("done", "late")]
     for case, job in jobs.items():
         if case in keep:

@@ -1,7 +1,8 @@
 """Memory that genuine PyTorch allocates for a training step, on a CUDA runtime that computes nothing (cuda_stub.c).
 
-Started by compare.py with the stub loaded. Reads jobs from stdin, a JSON object a line, and answers each with a line: the values of
-torch.cuda.max_memory_allocated() and max_memory_reserved(). Each job runs in a child of its own, so that none sees another's.
+compare.py starts this script with the stub loaded. It reads jobs from stdin, a JSON object a line, and answers each
+with a line: the values of torch.cuda.max_memory_allocated() and max_memory_reserved(). Each job runs in a child of its
+own, so that no job sees another's memory.
 """
 import contextlib
 import gc
@@ -29,7 +30,7 @@ HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
 def replace_convolutions():
-    """Without cuDNN: outputs and gradients are allocated, nothing else is."""
+    """Stands in for cuDNN: allocates outputs and gradients, and nothing else."""
     torch.backends.cudnn.enabled = False
     library = torch.library.Library("aten", "IMPL")
 
@@ -61,7 +62,7 @@ def ddp(job, model):
         options["bucket_cap_mb"] = job.bucket_mb
     net = nn.parallel.DistributedDataParallel(model, **options)
 
-    def plain(state, bucket):  # the fake process group's future carries no tensor; this one does
+    def plain(state, bucket):  # this future carries a tensor, unlike the fake process group's
         done = torch.futures.Future()
         done.set_result(bucket.buffer())
         return done
@@ -111,7 +112,7 @@ def fsdp1(job, model, units, on_meta):
 
 
 def quantized(job, model):
-    """Linear layers of the blocks as bitsandbytes has them; genuine, like its kernels, which compute nothing here."""
+    """Makes the blocks' linear layers genuine bitsandbytes layers; their kernels compute nothing here."""
     import bitsandbytes
     for block in networks.blocks(model):
         for name, layer in list(block.named_modules()):
@@ -129,7 +130,7 @@ def quantized(job, model):
 
 
 def adapted(job, model):
-    """peft's own adapters; with checkpointing, transformers' enable_input_require_grads."""
+    """Adds peft's own adapters; with checkpointing, transformers' enable_input_require_grads, too."""
     from peft import LoraConfig, get_peft_model
     inputs = model.wte if isinstance(model, networks.Gpt) else model.embed_tokens
     config = LoraConfig(r=job.lora["rank"], target_modules=job.lora["targets"], lora_dropout=job.lora.get("dropout", 0.0),
@@ -148,7 +149,7 @@ def measure(given):
     language, sharded = networks.is_language(job.model), job.mode.startswith("fsdp")
     # FSDP1 unties parameters that are made on the meta device.
     on_meta = job.mode == "fsdp2" or sharded and job.model in networks.LLAMAS and job.model not in networks.TIED
-    # RegNet computes its widths with tensors, and on this GPU nothing is computed.
+    # RegNet computes its widths with tensors, and this GPU computes nothing.
     place = "cpu" if job.model.startswith("regnet") else "meta" if on_meta else "cuda"
     with torch.device("cpu" if job.quantize else place):
         model = networks.build(job.model, job.layers, job.ckpt, job.sequence)
@@ -249,7 +250,7 @@ def in_child(line):
     child = os.fork()
     if child == 0:
         os.close(reader)
-        os.dup2(2, 1)  # texts that libraries print are no answer
+        os.dup2(2, 1)  # stdout is for answers, and libraries print on it
         try:
             answer = measure(json.loads(line))
         except BaseException:

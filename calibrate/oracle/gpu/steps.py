@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""How long genuine PyTorch's training step takes on the GPU at hand, in Python and eager, as people train.
+"""How long does genuine PyTorch's training step take on this GPU, in Python and eager?
 
-Reads jobs from stdin, a JSON object a line ({"model": "resnet50", "batch": 32, "precision": "amp-bf16"}), and prints one line for
-each: the job and its measured figures. The batch lies on the device; SGD with momentum. `step`: seconds of one of a row of steps
-that nobody waits for in between; `forward`, `backward`, `update`: seconds in which the host issues these, each with an empty queue;
-`allocated`, `reserved`: bytes at the peak. Medians. With "compile": true, through torch.compile; "foreach": false, an optimizer that
+Reads jobs from stdin, a JSON object a line ({"model": "resnet50", "batch": 32, "precision": "amp-bf16"}), and prints
+one line for each: the job and its measured figures. The batch lies on the device; the optimizer is SGD with momentum.
+Every figure is a median. `step`: seconds of one step in a row of steps without waits in between; `forward`,
+`backward`, `update`: seconds in which the host issues each part, with an empty queue before it; `allocated`,
+`reserved`: bytes at the peak. "compile": true measures through torch.compile, and "foreach": false an optimizer that
 loops over its tensors.
 
-steps.py --compare FILE PLATFORM [PROFILE]: predictions beside the figures in FILE, as a Markdown table: by the platform's files
-alone, and with the profile. Needs no PyTorch. LOCKSTEP_PROGRAM: the built program.
+steps.py --compare FILE PLATFORM [PROFILE]: prints predictions beside the figures in FILE, as a Markdown table: by the
+platform's files alone, and with the profile. Needs no PyTorch. LOCKSTEP_PROGRAM: the built program.
 """
 import json
 import os
@@ -25,7 +26,7 @@ DEFAULTS = dict(precision="fp32", sequence=1024, compile=False, foreach=None, ro
 
 
 def predicted(program, row, platform, profile):
-    """-> step (s), allocated (bytes)"""
+    """Returns the predicted step (s) and the allocated bytes."""
     scenario = {"name": "step", "model": row["model"], "precision": row.get("precision", "fp32"), "platform": platform, "gpus": [1],
                 "batch": {"per_gpu": row["batch"]}, "strategies": ["ddp"], "data_loading": {"on_device": True},
                 "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop" if row.get("foreach") is False else "foreach"},

@@ -1,11 +1,14 @@
-"""The oracle's jobs as scenarios of ours: of memory.py, titan.py and mcore.py, whose DEFAULTS hold for fields that a job leaves out."""
+"""Our scenarios of the oracle's jobs in memory.py, titan.py and mcore.py.
+
+The DEFAULTS of each script hold for fields that a job leaves out.
+"""
 
 SCHEDULES = {"GPipe": "gpipe", "1F1B": "1f1b", "Interleaved1F1B": "interleaved", "LoopedBFS": "looped-bfs", "InterleavedZeroBubble": "zb1p",
              "ZBVZeroBubble": "zbv", "DualPipeV": "dualpipe-v"}
 
 
 def pipeline(stages, schedule, chunks, layers=None, **options):
-    """The `pipeline` of a mesh; without `layers`, blocks are spread as evenly as can be."""
+    """The `pipeline` of a mesh; without `layers`, blocks are spread as evenly as possible."""
     return {"stages": stages, "schedule": schedule, "chunks": chunks, **({"layers": layers} if layers else {}), **options}
 
 
@@ -92,7 +95,7 @@ OF = {"memory": of_memory, "titan": of_titan, "mcore": of_mcore}
 
 
 def scenario_of(script, job, megatron):
-    """The same job as a scenario. megatron: the path of the model file of Megatron-core's GPT."""
+    """Our scenario of the same job. megatron: the path of the model file of Megatron-core's GPT."""
     scenario = {"name": "case", **OF[script](job)}
     if scenario["model"] == "MEGATRON":
         scenario["model"] = megatron
