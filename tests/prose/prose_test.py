@@ -17,7 +17,7 @@ import unittest
 LOADER = importlib.machinery.SourceFileLoader("prose", str(pathlib.Path(__file__).resolve().parent / "prose"))
 prose = importlib.util.module_from_spec(importlib.util.spec_from_loader("prose", LOADER))
 LOADER.exec_module(prose)
-RULES = ("openings", "weak", "beginnings", "width", "glossary")
+RULES = ("openings", "weak", "spelling", "beginnings", "width", "glossary")
 
 GOOD_SOURCE = "// Buckets of gradients. DDP reduces each bucket when its last gradient is there.\nint buckets();\n"
 GLOSSARY = "| word | meaning |\n| --- | --- |\n| lane | a rank |\n| way, route (of links) | links |\n"
@@ -58,6 +58,11 @@ class Prose(unittest.TestCase):
         self.write(name, text)
         for rule in RULES:
             self.assertEqual(self.findings(rule), [], rule)
+
+    def test_spelling_is_british_but_for_names_of_the_field(self):
+        good = "// A modelled centre of the optimizer's normalization. It keeps `neighbor` and \"utilization\".\n"
+        self.assertEqual(self.lines("spelling", "sim/good.hpp", good), [])
+        self.assertEqual(self.lines("spelling", "sim/bad.hpp", "// A modeled neighbor.\n// The other line.\n"), [1])
 
     def test_forbidden_openings(self):
         for word in ("Of", "What", "Who", "Whom", "Whose", "Whoever", "Whatever", "Those", "Nor"):
@@ -148,7 +153,7 @@ class Prose(unittest.TestCase):
         self.assertEqual(self.findings("openings", "sim/costs/a.cpp"), [("sim/costs/a.cpp", 1)])
 
     def test_wrong_usage(self):
-        self.assertEqual(self.run_prose("--list", "spelling").returncode, 2)
+        self.assertEqual(self.run_prose("--list", "grammar").returncode, 2)
         self.assertEqual(self.run_prose("--unknown").returncode, 2)
         done = self.run_prose("no/such/path")
         self.assertEqual(done.returncode, 2)
