@@ -1,5 +1,5 @@
-// Condenses a schedule into waits, completions, utilization and gains, by the formulas of
-// docs/cluster.md. Quantiles come from core/statistics.hpp.
+// Computes waits, completion times, utilization and the other results of a schedule, and the gains
+// of a policy, by the formulas of docs/cluster.md. Quantiles come from core/statistics.hpp.
 #include "cluster/outcome.hpp"
 
 #include <algorithm>
