@@ -1,4 +1,4 @@
-// The results of a schedule (waits, makespan, utilization and others), for the table, JSON and CSV
+// The results of a schedule (waits, makespan, utilisation and others), for the table, JSON and CSV
 // of `lockstep cluster`. answer_cluster() computes them for each policy. docs/cluster.md has the
 // formulas.
 #pragma once

@@ -115,7 +115,7 @@ std::optional<int> count_of(std::string_view text) {
 
 // The GPUs in a TRES list: 8 in "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 if the
 // list names none. The untyped entry `gres/gpu` is the total; without it the typed entries are
-// added. Memory and utilization of GPUs (gres/gpumem, gres/gpuutil) are not counts of GPUs.
+// added. Memory and utilisation of GPUs (gres/gpumem, gres/gpuutil) are not counts of GPUs.
 std::optional<int> gpus_of_tres(const std::string& resources) {
   int typed = 0;
   for (const std::string& part : cells_of(resources, ',')) {
@@ -157,7 +157,7 @@ class SacctReader {
     std::vector<TracedJob>& jobs = trace_.jobs;
     // Spreadsheets write a byte order mark in front of UTF-8.
     if (constexpr std::string_view mark = "\xEF\xBB\xBF"; text.starts_with(mark)) {
-      text.remove_prefix(mark.size());  // as spreadsheets write it
+      text.remove_prefix(mark.size());
     }
     while (!text.empty()) {
       const auto end = text.find('\n');

@@ -177,7 +177,7 @@ void Scheduler::settle(std::size_t job) {
   const double held = now_ - state.settled;
   if (held <= 0) return;
   const double trained = std::max(0.0, now_ - std::max(state.settled, state.trains_from));
-  // A job that ends has done all its remaining work, whatever the rounding of its times.
+  // A job that ends has done all its remaining work, even if rounded times give slightly less.
   const double work = state.phase == Phase::ended ? state.remaining
                                                   : std::min(state.remaining, trained * state.rate);
   state.remaining -= work;

@@ -41,7 +41,7 @@ class Scheduler {
     std::vector<int> sizes;
     // Number of GPUs that the job owns: growth beyond them is taken back when another job needs it.
     int floor = 0;
-    // The GPUs that the job owns (`floor` of them); for a suspended job, the place of its state.
+    // The `floor` GPUs that the job owns; for a suspended job, the place of its state.
     Allocation owned;
     // All GPUs that the job holds: `owned`, and GPUs into which it has grown.
     Allocation placed;

@@ -71,7 +71,7 @@ std::vector<ComparedLayers> compare_layers(const ProfileBatch& measured, const T
   std::vector<std::string> kinds;
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     const ProfileLayer& layer = measured.layers.at(i);
-    // `busy` is the time in which the device works, without idle gaps; so are the trace's kernel
+    // `busy` is the time in which the device works, without idle gaps, just like the trace's kernel
     // times.
     const LayerCost cost = model.layer(step, i);
     ComparedLayers each{step.layers[i].name, 1, {layer.forward_seconds, cost.forward.busy}, {}};

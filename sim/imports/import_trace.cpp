@@ -46,7 +46,7 @@ void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep
   }
 }
 
-// Recognizes the optimizer by the profiler's name of the step function ("Optimizer.step#SGD.step")
+// Recognises the optimizer by the profiler's name of the step function ("Optimizer.step#SGD.step")
 // and by the operators in it: `_fused_` and `_foreach_` in their names show the implementation,
 // `mul_` shows momentum of SGD. Returns nothing, and adds a note, for optimizers that a profile
 // cannot represent.

@@ -179,8 +179,8 @@ class NcclTextReader {
   void row(const std::vector<Token>& tokens) {
     // The heading `timestamp` is one word, but its value has two.
     const std::size_t words = columns_.size() + (columns_.back() == "timestamp" ? 1 : 0);
-    // Number of words from the first time to the end of the row. Of the columns before the first
-    // time, `redop` and `root` may be blank, but size, count and type never are.
+    // Number of words from the first time to the end of the row. Before the first time, the columns
+    // `redop` and `root` may be blank, but size, count and type never are.
     const std::size_t numbers = words - time_;
     if (tokens.size() > words || tokens.size() < numbers + 3)
       fail(tokens[0].column,

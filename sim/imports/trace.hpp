@@ -124,7 +124,7 @@ struct LayerTimes {
   double outside = 0;
   // Names of layers that no operator matched; they take 0 s.
   std::vector<std::string> silent;
-  // `has_shapes`: the trace has shapes. `checks_batch`: one of them shows the batch, and it was
+  // `has_shapes`: the trace has shapes. `checks_batch`: some shape shows the batch, which was
   // checked.
   bool has_shapes = false;
   bool checks_batch = false;

@@ -137,8 +137,8 @@ bool matches(std::string_view name, std::string_view pattern) {
   return false;
 }
 
-// Lists, for the error message, the annotations that the user may mean: all except those of the
-// profiler and of PyTorch.
+// Lists, for the error message, the annotations that the user may mean: all except annotations of
+// the profiler and of PyTorch.
 std::string own_annotations(const Trace& trace) {
   std::vector<std::string> names;
   // Since PyTorch 1.11, annotations have a category of their own.

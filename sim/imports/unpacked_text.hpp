@@ -6,9 +6,9 @@
 
 namespace lockstep {
 
-// Returns the whole file, unpacked if its first bytes are those of gzip, whatever its name. Throws
-// ConfigError if the file cannot be read, is too large, or its compressed data is damaged or
-// incomplete.
+// Returns the whole file, unpacked if it begins with gzip's first two bytes. Its name has no
+// effect. Throws ConfigError if the file cannot be read, is too large, or its compressed data is
+// damaged or incomplete.
 std::string unpacked_text(const std::string& path);
 
 }  // namespace lockstep

@@ -50,8 +50,7 @@ const Settings torchtitan{
 Settings torchtitan_2026() {
   Settings settings = torchtitan;
   settings.push_back({"cuda_graphs", "true"});
-  settings.push_back(
-      {"framework.expandable_segments", "true"});  // run_train.sh: PYTORCH_CUDA_ALLOC_CONF
+  settings.push_back({"framework.expandable_segments", "true"});
   return settings;
 }
 // NVIDIA/Megatron-LM of 2021: training/arguments.py with --bf16 (gradients accumulated and reduced

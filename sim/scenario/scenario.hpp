@@ -171,8 +171,9 @@ struct SimulationSpec {
 };
 
 // Values measured on real hardware: a row that `validate` compares with predictions (`measured:`),
-// or a row to which predictions are scaled (`anchor:`). At most one of the four members from
-// `step_time` to `tokens_per_second` is given; one of them, `memory` or `fits` must be given.
+// or a row to which predictions are scaled (`anchor:`). At most one of `step_time`, `total_time`,
+// `samples_per_second` and `tokens_per_second` is given. A row without any of the four has `memory`
+// or `fits`.
 struct MeasuredRow {
   // Label of an entry of `strategies`; may be empty if there is only one entry.
   std::string strategy;
