@@ -101,7 +101,7 @@ class Unit {
   Group& group_;
   std::vector<at::Tensor> parameters_;
   std::int64_t elements_ = 0;
-  at::Tensor whole_;  // the flat tensor; the unit's parameters are views of it
+  at::Tensor whole_;  // flat tensor, of which the unit's parameters are views
   at::Tensor shard_;
   Pending gather_, reduction_;
   bool gathering_ = false, here_ = true;

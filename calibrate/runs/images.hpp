@@ -49,8 +49,8 @@ class ShardOrder {
  public:
   // REQUIRES: `count` >= `ranks` * `batch`.
   ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch, std::uint64_t seed);
-  // For a rank with its own images `own`, which no other rank uses. If they are fewer than a batch,
-  // a batch has some of them several times.
+  // For a rank with its own images `own`, which no other rank uses. A batch that is larger than
+  // `own` has some images several times.
   ShardOrder(std::vector<std::int64_t> own, int rank, std::int64_t batch, std::uint64_t seed);
   std::vector<std::int64_t> indices(std::int64_t step);  // images of this rank's batch in `step`
 

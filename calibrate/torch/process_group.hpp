@@ -48,9 +48,8 @@ class Pending {
 
 // A group of ranks. All ranks must call the same collectives in the same order. The collectives run
 // one after another on a separate thread, as on one NCCL communicator; send and recv run
-// independently of them. Tensors must be contiguous. Tensors on a GPU pass through host memory, and
-// their results are available after wait(). Every function throws std::runtime_error if a peer has
-// ended.
+// independently. Tensors must be contiguous. Tensors on a GPU pass through host memory, and their
+// results are available after wait(). Every function throws std::runtime_error if a peer has ended.
 class Group {
  public:
   // Blocks until all ranks have joined.
