@@ -13,8 +13,8 @@ namespace lockstep::cuda {
 
 namespace {
 
-// Host memory, pinned or pageable. The constructor writes to all of it, so that no page fault is
-// timed.
+// Host memory, pinned or pageable. The constructor writes to the whole memory, so that no page
+// fault is timed.
 class HostBuffer {
  public:
   HostBuffer(std::size_t bytes, bool pinned) : pinned_(pinned) {

@@ -83,8 +83,8 @@ std::string today() {
   return text;
 }
 
-// Adds the measurements to the profile in the folder, and writes all of them to efficiency.yaml
-// there.
+// Adds measurements to the profile in the folder, and writes the complete measurements to
+// efficiency.yaml there.
 void save(const std::string& folder, const Measurements& measurements, bool complete) {
   const Profile found = profile_of(measurements);
   Profile profile = open_profile(folder, found.device, "");  // save_profile() writes it

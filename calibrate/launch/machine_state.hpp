@@ -10,7 +10,7 @@ namespace lockstep {
 struct MachineDescription {
   std::string cpu;          // name in /proc/cpuinfo, for example "AMD EPYC 7B13"
   int cores = 0;            // logical cores that this process may use
-  double memory_bytes = 0;  // of the machine
+  double memory_bytes = 0;  // memory of the machine
   std::string kernel;       // release, for example "6.1.0-18-amd64"
   std::string governor;     // frequency governor of core 0; "" if the kernel has none
 };
@@ -21,7 +21,7 @@ std::string shared_cores(int ranks, int cores);
 // CPU time that this program, other programs and other virtual machines have used so far.
 struct CpuClocks {
   double wall_seconds = 0;
-  // All cores memory of the machine since boot, /proc/stat, in steps of 10 ms.
+  // Sums over all cores since boot, from /proc/stat, in steps of 10 ms.
   double busy_seconds = 0;   // running processes, without interrupts (of our own traffic)
   double steal_seconds = 0;  // the hypervisor ran another virtual machine
   // All threads of this process, from getrusage(2).

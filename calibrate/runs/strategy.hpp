@@ -47,10 +47,10 @@ std::unique_ptr<RealStrategy> make_fedavg_worker(RankContext& context);
 at::Tensor flatten_parameters(RealNetwork& network);
 
 // The whole run of a server: returns when every worker has finished. Adds every push, and every
-// update after the warm-up with its staleness, to the report. serve_rounds() is the server .
+// update after the warm-up with its staleness, to the report. serve_rounds() is for fedavg.
 void serve_parameters(const TrainOptions& options, Group& group, RealNetwork& network,
                       RankReport& report);
 void serve_rounds(const TrainOptions& options, Group& group, RealNetwork& network,
-                  RankReport& report);  // of fedavg
+                  RankReport& report);
 
 }  // namespace lockstep
