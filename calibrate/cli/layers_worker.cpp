@@ -42,7 +42,8 @@ class Together {
   const LayersJob& job_;
 };
 
-// A repetition does not count if other processes used the core for more than this share of it.
+// A repetition does not count if other processes used the core for more than this share of the
+// time.
 constexpr double most_disturbance = 0.05;
 
 json measure_layers(const LayersJob& job) {
