@@ -271,7 +271,7 @@ int closed_loop_command(ClosedLoopOptions options) {
       Scenario scenario = scenario_of(options, cases, profile);
       use_measured_jitter(options, profile, folder, scenario);
       write_text(folder + "/scenario.yaml", write_scenario(scenario));
-      // The scenario is read back, so that the prediction is exactly what a user would get.
+      // The scenario is read back, so that the prediction equals a user's prediction.
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
     const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
