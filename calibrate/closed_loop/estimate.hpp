@@ -1,4 +1,5 @@
-// Estimates the duration of measurements, which the user learns before anything is measured.
+// Estimates the duration of measurements. The closed loop and the acceptance print the estimate
+// before they measure.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The machine on which `lockstep closed-loop` trains, as a platform file to which the prediction's
-// scenario refers.
+// The machine on which `lockstep closed-loop` trains, as a platform file. The prediction's scenario
+// refers to it.
 #pragma once
 
 #include <string>

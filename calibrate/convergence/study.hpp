@@ -12,7 +12,8 @@ namespace lockstep {
 
 // Fills Prediction::accuracy of the record's predictions that fit into memory. Without the
 // measuring half, it only adds a warning. Throws ConfigError for data or a model that cannot be
-// used. REQUIRES: `scenario` has `convergence`.
+// used.
+// REQUIRES: `scenario` has `convergence`.
 void add_accuracy(const Scenario& scenario, ResultRecord& record,
                   const ReplaysOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Functions that launch the kernels of the probes, so that the probes themselves need no CUDA
+// Functions that launch the kernels of the probes (kernels.cu). Only kernels.cu needs the CUDA
 // compiler.
 #pragma once
 
@@ -13,7 +13,8 @@ void launch_empty(cudaStream_t stream);
 // the queue.
 void launch_spin(cudaStream_t stream, long long cycles);
 
-// These three use the whole device. REQUIRES: `bytes` is a multiple of 16.
+// These three use the whole device.
+// REQUIRES: `bytes` is a multiple of 16.
 void launch_copy(cudaStream_t stream, void* to, const void* from, std::size_t bytes);
 void launch_read(cudaStream_t stream, const void* from, std::size_t bytes, float* sink);
 void launch_write(cudaStream_t stream, void* to, std::size_t bytes);

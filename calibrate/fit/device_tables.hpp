@@ -1,4 +1,5 @@
-// The tables that lockstep-fit prints after a fit, or for the shipped models.
+// The tables that lockstep-fit prints. They show residuals and blocks for device files, after a fit
+// or for the shipped models.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Handles Ctrl-C during measurements, for programs that must clean up children, network namespaces
-// or partial results before they end.
+// Handles Ctrl-C during measurements. Programs use it that must clean up children, network
+// namespaces or partial results before they end.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Finds and starts the measuring half, which is a separate program because loading LibTorch takes
+// Finds and starts the measuring half. It is a separate program, because loading LibTorch takes
 // half a second.
 #pragma once
 

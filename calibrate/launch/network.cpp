@@ -208,7 +208,7 @@ void LinkedHosts::join_pair(double bytes_per_second) {
   for (const auto& host : hosts_) {
     ip(host.network_namespace, {"addr", "add", host.address + "/24", "dev", "eth0"});
     ip(host.network_namespace, {"link", "set", "eth0", "up"});
-    limit(host.network_namespace, "eth0", bytes_per_second);  // limits what the host sends
+    limit(host.network_namespace, "eth0", bytes_per_second);  // limit on sending
   }
 }
 
@@ -225,8 +225,8 @@ void LinkedHosts::join_by_bridge(double bytes_per_second) {
     ip(host.network_namespace, {"addr", "add", host.address + "/24", "dev", "eth0"});
     ip(hub, {"link", "set", port, "master", "bridge0", "up"});
     ip(host.network_namespace, {"link", "set", "eth0", "up"});
-    limit(host.network_namespace, "eth0", bytes_per_second);  // limits what the host sends
-    limit(hub, port, bytes_per_second);                       // limits what it receives
+    limit(host.network_namespace, "eth0", bytes_per_second);  // limit on sending
+    limit(hub, port, bytes_per_second);                       // limit on receiving
   }
 }
 

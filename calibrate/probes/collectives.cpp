@@ -75,7 +75,8 @@ class Case {
     if (group_.rank() == 0) group_.send(input_, 1);
     if (group_.rank() == 1) group_.recv(output_, 0);
   }
-  // Starts a call. REQUIRES: the collective is not send_recv.
+  // Starts a call.
+  // REQUIRES: the collective is not send_recv.
   Pending start(int i) {
     switch (collective_) {
       case Collective::all_reduce:

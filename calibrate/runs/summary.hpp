@@ -1,4 +1,5 @@
-// Summarises the reports of the ranks as the record of the run, after all ranks have ended.
+// Summarises the reports of the ranks as the record of the run. `lockstep train` calls it after all
+// ranks have ended.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Numeric modes of real training: autocast, TF32 and denormal numbers. Includes ATen, so only .cpp
-// files may include it.
+// Numeric modes of real training: autocast, TF32, and denormal numbers as zero. Includes ATen, so
+// only .cpp files may include it.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,5 @@
-// Versions of the libraries that compute, which profiles record, and limits of LibTorch's release.
+// Versions of the libraries that compute, and limits of LibTorch's release. Profiles record the
+// versions.
 #pragma once
 
 #include <vector>

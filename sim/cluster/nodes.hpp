@@ -36,7 +36,8 @@ class Nodes {
   // that are scattered over several nodes are not enough.
   bool fits(int gpus) const;
   // Chooses `gpus` free GPUs: entirely free nodes, and for the remainder the fullest node that has
-  // enough free GPUs. REQUIRES: fits(gpus).
+  // enough free GPUs.
+  // REQUIRES: fits(gpus).
   Allocation place(int gpus) const;
   // Whether all of the allocation's GPUs are free.
   bool has(const Allocation& allocation) const;

@@ -234,8 +234,8 @@ void Scheduler::end(std::size_t job) {
 }
 
 // Sends a running job back into the line. Under time slicing `owned` stays: the job's state waits
-// in the host memory of these nodes, and the job later returns to them or moves. REQUIRES: the
-// caller puts the line in order.
+// in the host memory of these nodes, and the job later returns to them or moves.
+// REQUIRES: the caller puts the line in order.
 void Scheduler::evict(std::size_t job) {
   State& state = states_[job];
   state.phase = Phase::waiting;

@@ -130,8 +130,8 @@ struct ScheduleOptions {
 // the requested count.
 std::vector<int> sizes_of(const JobKind& kind, int gpus);
 
-// Simulates all jobs until the last one ends. REQUIRES: every job fits into the cluster, and its
-// kind has a positive rate at each of its sizes.
+// Simulates all jobs until the last one ends.
+// REQUIRES: every job fits into the cluster, and its kind has a positive rate at each of its sizes.
 Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
                   const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
 

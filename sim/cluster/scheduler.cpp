@@ -144,8 +144,8 @@ double Scheduler::latest_end(std::size_t job, int gpus) const {
 }
 
 // The earliest time at which the first in line fits, if no running job ends later than its limit
-// and elastic jobs fall back to the GPUs that they own. If several jobs end at that time, the GPUs
-// of all of them are free.
+// and elastic jobs fall back to the GPUs that they own. If several jobs end at that time, all their
+// GPUs are free.
 Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   std::vector<std::pair<double, std::size_t>> ends;
   for (const std::size_t running : running_) {

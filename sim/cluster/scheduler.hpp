@@ -23,7 +23,8 @@ class Scheduler {
   // The object refers to kinds, jobs and options, which must outlive it.
   Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
             const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
-  // Simulates all jobs until the last one ends. REQUIRES: called once.
+  // Simulates all jobs until the last one ends.
+  // REQUIRES: called once.
   Schedule run();
 
  private:

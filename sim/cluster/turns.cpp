@@ -24,10 +24,10 @@ bool share_a_node(const Allocation& a, const Allocation& b) {
 
 }  // namespace
 
-// Goes through the line: the job that has waited longest takes the GPUs of jobs that have had their
-// slice, all at once. If a job cannot start, the jobs behind it must not use the nodes of its
-// state. A job that has not run yet may start anywhere, so if it cannot start, no job of its class
-// behind it may.
+// Goes through the line: the job that has waited longest takes all its GPUs at the same time, from
+// jobs that have had their slice. If a job cannot start, the jobs behind it must not use the nodes
+// of its state. A job that has not run yet may start anywhere, so if it cannot start, no job of its
+// class behind it may.
 void Scheduler::take_turns() {
   // evict() appends to `waiting_`, so the line is moved out of `waiting_` first.
   const std::vector<std::size_t> line = std::exchange(waiting_, {});
@@ -92,8 +92,8 @@ bool Scheduler::take_turn(std::size_t job, const std::set<int>& awaited, const N
       return true;
     }
   }
-  // A job that has not run yet may take free GPUs of nodes outside `awaited` (above). It must not
-  // end turns of other jobs while jobs ahead of it wait.
+  // A job that has not run yet may take free GPUs of nodes outside `awaited` (above). While jobs
+  // ahead in line wait, the job must not end turns of other jobs.
   const bool waits = first ? !awaited.empty() : held_back(home);
   if (waits) return false;
   if (!at_home && !make_room(job)) return false;

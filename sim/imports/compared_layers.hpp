@@ -36,7 +36,8 @@ struct ComparedLayers {
 
 // Returns one row for each kind, the longest measured time first, or one row for each layer in the
 // order of the step; then the total. Layers that take no time on the device, neither traced nor
-// predicted, are left out. REQUIRES: `measured` has the layers of `step`, in the same order.
+// predicted, are left out.
+// REQUIRES: `measured` has the layers of `step`, in the same order.
 std::vector<ComparedLayers> compare_layers(const ProfileBatch& measured, const TrainingStep& step,
                                            const Device& device, ComparedBy by);
 

@@ -166,7 +166,7 @@ void read_phi3(ConfigFields& config, ImportedModel& model) {
 }
 
 // configuration_mixtral.py: each block has num_local_experts experts, and each token passes through
-// num_experts_per_tok of them.
+// num_experts_per_tok experts.
 void read_mixtral(ConfigFields& config, ImportedModel& model) {
   read_decoder(config, model, config.size("num_key_value_heads"));
   must_be(config, "hidden_act", "silu");
@@ -335,7 +335,7 @@ void check_architecture(ConfigFields& config, const Family& family, ImportedMode
 }
 
 // Parses a file that begins with `{`, as a JSON map does. The first character is checked before the
-// size, so that a user who passes a large ONNX model gets the error about ONNX.
+// size, so that a large ONNX model leads to the error about ONNX.
 Node read_config(const std::string& file) {
   const std::string text = file_text(file, most_of_a_recording);
   const std::size_t first = text.find_first_not_of(" \t\r\n");

@@ -71,8 +71,8 @@ struct TracedOp {
 
 // The user's description of a trace.
 struct TraceParts {
-  // Name of the annotation (record_function) around the part that repeats; `*` matches any text. ""
-  // = ProfilerStep#N; if the trace has none, each step ends with an Optimizer.step.
+  // Name of the annotation (record_function) around the part that repeats; `*` matches any text. If
+  // the name is "", steps are ProfilerStep#N, or end with an Optimizer.step.
   std::string step;
   // The part is only a forward pass.
   bool forward_only = false;
@@ -113,8 +113,8 @@ struct TracedSteps {
 // none, each step ends with an Optimizer.step.
 //
 // Throws ConfigError if there is no step, or if a step has no operators or no backward pass. If
-// `parts` expects only a forward pass, a backward pass is an error instead. REQUIRES: `trace`
-// outlives the result.
+// `parts` expects only a forward pass, a backward pass is an error instead.
+// REQUIRES: `trace` outlives the result.
 TracedSteps find_steps(const Trace& trace, const TraceParts& parts);
 
 // The seconds of one step, divided among the layers of the model.

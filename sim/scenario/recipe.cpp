@@ -88,7 +88,7 @@ Settings megatron_2024() {
   return settings;
 }
 // huggingface/nanotron: examples/config_tiny_llama.yaml. Its layers are Megatron-LM's, so
-// `framework.name` and most settings of `parallel` are those of `megatron`.
+// `framework.name` and most settings of `parallel` equal the recipe `megatron`.
 const Settings nanotron{
     {"precision", "master-bf16-fp32-gradients"},
     {"optimizer.name", "adamw"},

@@ -33,8 +33,8 @@ struct TimelineOptions {
 // once. The object is not thread-safe, and serves one simulation.
 class Timeline final : public Observer {
  public:
-  // The object refers to `job`, which must outlive it. REQUIRES: the simulation of `job` includes
-  // step `options.last_step`.
+  // The object refers to `job`, which must outlive it.
+  // REQUIRES: the simulation of `job` includes step `options.last_step`.
   Timeline(const Job& job, TimelineOptions options);
 
   // Observer: the engine calls these during the simulation.
@@ -61,7 +61,8 @@ class Timeline final : public Observer {
   // stream, on its launch, and on the events for which the stream waited. A transfer also depends
   // on the device work whose end allowed it to begin; a reduction, on the last device work that
   // ended before it was ready. Times are seconds after the first node's start. Empty if an
-  // asynchronous rank did not complete the step. REQUIRES: `rank` is one of ranks().
+  // asynchronous rank did not complete the step.
+  // REQUIRES: `rank` is one of ranks().
   std::vector<ChakraNode> chakra(int rank) const;
   // The work of the first recorded rank, of one rank of each other pipeline stage, and of the first
   // server, while the first rank's device is in step `index`. The host may already issue the next

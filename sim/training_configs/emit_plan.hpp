@@ -51,7 +51,7 @@ class EmitPlan {
     return precision() == Precision::amp_fp16 || precision() == Precision::pure_fp16;
   }
   bool is_bf16() const { return precision() >= Precision::amp_bf16 && !is_fp16(); }
-  // Whether weights are fp32, and torch.autocast makes 16-bit copies of them.
+  // Whether weights are fp32, and torch.autocast makes 16-bit copies.
   bool is_autocast() const {
     return precision() == Precision::amp_fp16 || precision() == Precision::amp_bf16;
   }

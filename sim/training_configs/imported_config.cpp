@@ -99,7 +99,7 @@ bool is_llamafactory(const Node& root) {
 bool is_litgpt(const Node& root) {
   return has_map(root, "train") && found(root, "checkpoint_dir", "model_name", "out_dir") > 0;
 }
-// The Trainer's keys are common words, so a file must have at least two of them.
+// The Trainer's keys are common words, so a file must have at least two such keys.
 bool is_trainer(const Node& root) {
   return found(root, "model_name_or_path", "per_device_train_batch_size",
                "gradient_accumulation_steps", "fsdp", "fsdp_config", "learning_rate", "model",

@@ -16,8 +16,8 @@ namespace {
 // A step counts as slow if it takes more than this many medians.
 constexpr double slow = 1.5;
 
-// The quantile at `share` (0 to 1), interpolated linearly between two values. REQUIRES: `values` is
-// not empty.
+// The quantile at `share` (0 to 1), interpolated linearly between two values.
+// REQUIRES: `values` is not empty.
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
   const double place = share * static_cast<double>(values.size() - 1);
