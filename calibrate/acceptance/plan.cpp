@@ -225,8 +225,8 @@ Training training_of(const Unit& unit, std::int64_t batch) {
 std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu) {
   const std::map<Shape, double> steps = modelled_steps(units, on_gpu);
-  constexpr double device_probes =
-      120;  // hundreds of values, each measured for a fraction of a second
+  // Hundreds of values, each measured for a fraction of a second.
+  constexpr double device_probes = 120;
   std::vector<double> all;
   for (const Unit& unit : units) {
     double seconds = 0;

@@ -14,11 +14,11 @@ namespace lockstep {
 
 // The models and sizes of an acceptance, which depend on the kind of device and on --quick.
 struct AcceptanceScope {
-  std::vector<std::string> models,
-      others;  // `models` are calibrated, small ones first; `others` are not
+  // `models` are calibrated, small ones first; `others` are not.
+  std::vector<std::string> models, others;
   std::vector<std::int64_t> calibrated;  // batches
-  std::int64_t between = 0,
-               beyond = 0;  // batches of real runs between and beyond the calibrated ones
+  // Batches of real runs between and beyond the calibrated ones.
+  std::int64_t between = 0, beyond = 0;
   std::vector<Precision> precisions;
   int steps = 0;  // steps of a real run
   std::vector<int> rank_counts;
@@ -46,8 +46,8 @@ struct Unit {
   Precision precision = Precision::fp32;
   std::vector<std::int64_t> batches;  // the calibrated batches, or the batch of a real run
   int ranks = 1;
-  std::string
-      strategy;  // label of a real run's case (closed_loop/cases.hpp); "" = the unit calibrates or probes
+  // Label of a real run's case (closed_loop/cases.hpp); "" = the unit calibrates or probes.
+  std::string strategy;
   Purpose purpose = Purpose::calibrated;
 
   bool trains() const { return !strategy.empty(); }

@@ -26,8 +26,8 @@ struct LayersJob {
   StepOptions step;
   OptimizerSpec optimizer;
   StoppingRule rule;
-  double most_seconds =
-      60;  // time, without pauses, after which `rule.minimum` repetitions are enough
+  // Time, without pauses, after which `rule.minimum` repetitions are enough.
+  double most_seconds = 60;
   double pause_seconds = 0;        // pause before each step
   std::int64_t most_elements = 0;  // largest size of copies and updates
 };

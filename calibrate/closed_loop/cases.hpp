@@ -17,8 +17,8 @@ struct Case {
   std::string label;
   StrategyOptions options;
   std::vector<std::string> real;  // words for `train`
-  std::vector<std::string>
-      work{};  // words for `calibrate` that measure work of the case besides layers
+  // Words for `calibrate` that measure work of the case besides layers.
+  std::vector<std::string> work{};
 };
 
 // The cases with these labels; all cases if `labels` is empty. Throws ConfigError.

@@ -60,8 +60,8 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// Measures layers in the conditions of the case `one` (with or without pauses), and, if `too`, also
-// copies and updates by size.
+// Measures layers, and other work of the case `one` (Case::work), with pauses if its ranks wait
+// before each step. If `too`, also measures copies and updates by size.
 void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too,
                       const Case& one) {
   Words words = Words{"calibrate", "--models", options.model} + input_words(options) + one.work;

@@ -23,8 +23,8 @@ double training_seconds(int steps, double step);
 // Seconds of a closed loop.
 struct LoopEstimate {
   double first = 0;  // layers, copies, updates and the first collectives; 0 with a kept profile
-  double runs =
-      0;  // all runs, with the layers before each and the collectives of later repetitions
+  // All runs, with the layers before each and the collectives of later repetitions.
+  double runs = 0;
   double total() const { return first + runs; }
 };
 // Largest number of repetitions of layers, and seconds of the pauses between steps if ranks wait

@@ -16,8 +16,8 @@ namespace lockstep {
 // The disturbance of a repetition, and its random error.
 struct Unrest {
   Disturbance load;  // use of the machine by others during the training
-  double chance =
-      0;  // relative random error of its median step (95 %), from the differences between its steps
+  // Relative random error of its median step (95 %), from the differences between its steps.
+  double chance = 0;
 };
 // The unrest of a run. `chance` is 0 for runs with a server, whose updates may come in bunches.
 Unrest unrest_of(const RealRun& run, const Disturbance& load);

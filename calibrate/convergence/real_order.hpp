@@ -9,8 +9,8 @@
 namespace lockstep {
 
 struct ReplayedRun {
-  double loss_difference =
-      0;  // largest difference in the measured steps, relative to the real run's loss
+  // Largest difference in the measured steps, relative to the real run's loss.
+  double loss_difference = 0;
   double test_accuracy = 0;  // accuracy of the shared parameters after the last update
 };
 

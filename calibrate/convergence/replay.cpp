@@ -115,8 +115,8 @@ class Replay {
   std::vector<std::int64_t> versions_;
   std::vector<std::int64_t> numbers_;  // numbers of the pushes that are being applied
   GradientReducer reducer_;            // for synchronous workers
-  std::vector<std::vector<at::Tensor>>
-      mean_squares_;  // by message: mean squares of gradients (adaptive lambda)
+  // By message: mean squares of gradients (adaptive lambda).
+  std::vector<std::vector<at::Tensor>> mean_squares_;
   std::vector<std::vector<at::Tensor>> outer_momenta_;  // by message and piece
   // Gossip, by worker: for each of its gradients, the number of averages before it.
   std::vector<std::deque<std::int64_t>> reads_;

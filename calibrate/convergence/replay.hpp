@@ -28,14 +28,14 @@ struct LearningPlan {
   // worker pushes or uses for a local step.
   Clipped clipped = Clipped::mean;
   MomentumPlace momentum_at = MomentumPlace::server;
-  RateSchedule rate_schedule =
-      RateSchedule::constant;  // steps: a tenth after 1/2, a hundredth after 3/4
-  double warm_up_epochs = 0;   // epochs in which the rate grows linearly from 0
+  // RateSchedule::steps: a tenth after 1/2, a hundredth after 3/4.
+  RateSchedule rate_schedule = RateSchedule::constant;
+  double warm_up_epochs = 0;  // epochs in which the rate grows linearly from 0
   Initialisation initialisation = Initialisation::layers;
   RunningStatistics running_statistics = RunningStatistics::first_worker;
   double epochs = 1;  // passes over the data, of all workers together
-  int evaluations =
-      10;  // evaluations on the test set, spread over the run; at least one at its end
+  // Evaluations on the test set, spread over the run; at least one at its end.
+  int evaluations = 10;
   std::int64_t test_samples = 0;  // 0 = all
   std::uint64_t seed = 1;         // seed of initial values and of the order of the data
   // Largest number of batches, after which the run ends even before `epochs`; 0 = no limit.

@@ -16,8 +16,8 @@ namespace {
 
 bool not_supported(cudnnStatus_t status) {
 #if CUDNN_MAJOR >= 9
-  return CUDNN_STATUS_CATEGORY(status) ==
-         CUDNN_STATUS_NOT_SUPPORTED;  // includes all reasons of this category
+  // Includes all reasons of this category.
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
 #else
   return status == CUDNN_STATUS_NOT_SUPPORTED;
 #endif

@@ -60,8 +60,8 @@ struct GemmRow {
   std::int64_t m = 0, n = 0, k = 0;
   Figure time;
   double flops_per_second = 0;
-  double efficiency =
-      0;  // fraction of the device file's peak; 0 = the device has no peak for this mode
+  // Fraction of the device file's peak; 0 = the device has no peak for this mode.
+  double efficiency = 0;
 };
 
 // Square images and kernels, dense (no groups).
@@ -79,8 +79,8 @@ struct CopyRow {
   CopyKind kind = CopyKind::d2d;
   double bytes = 0;  // bytes copied, read or written (a copy within the device moves twice as many)
   Figure time;
-  double bytes_per_second =
-      0;  // traffic of the memory or the link; for d2d and stream_copy, 2 x bytes / time
+  // Traffic of the memory or the link; for d2d and stream_copy, 2 x bytes / time.
+  double bytes_per_second = 0;
 };
 
 struct LaunchFigures {
@@ -112,8 +112,8 @@ struct MemoryFigures {
 struct CollectiveTiming {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
-  double bytes =
-      0;  // as in nccl-tests: for all-gather and reduce-scatter, all ranks' parts together
+  // As in nccl-tests: for all-gather and reduce-scatter, all ranks' parts together.
+  double bytes = 0;
   Figure out_of_place, in_place;
   std::int64_t wrong_out_of_place = 0, wrong_in_place = 0;  // elements with a wrong value
 };

@@ -22,8 +22,8 @@ struct Models {
   std::map<std::string, Efficiency> devices;
   double megatron_operator_seconds = 0;
   double backward_share = 0;
-  double operator_seconds = 0,
-         old_operator_seconds = 0;  // host seconds per operator of PyTorch 2, and of PyTorch 1
+  // Host seconds per operator of PyTorch 2, and of PyTorch 1.
+  double operator_seconds = 0, old_operator_seconds = 0;
   // Parts of the measured times of single kernels that are not the kernel's.
   std::map<std::string, double> launch_gap, convolution_gap;  // seconds, by device
   // Speed of products that were measured one by one, on small numbers and a cool board, divided by

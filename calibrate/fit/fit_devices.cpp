@@ -25,8 +25,8 @@ namespace {
 // One sigma of a row: the spread between runs and between machines (fact 136). The batches of 12
 // were measured on unknown hosts and clocks.
 constexpr double row_sigma = 0.05, batch_12_sigma = 0.25;
-constexpr double robust_width =
-    2;  // rows that are further off than this many sigmas have less influence
+// Rows that are further off than this many sigmas have less influence.
+constexpr double robust_width = 2;
 // Kernels of one kind on one device count as at most this many independent rows with this sigma,
 // because their errors come from the law and are not independent.
 constexpr double kernel_group_rows = 40, convolution_group_rows = 15;

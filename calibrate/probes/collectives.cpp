@@ -202,8 +202,8 @@ struct Speeds {
 
 // Starts several calls, and computes on every rank until the last call has ended.
 Speeds run_beside_compute(Group& group, Case& measured, double alone_seconds) {
-  constexpr double busy_seconds =
-      0.06;  // time of the calls without compute, long enough for many runs of the stand-in
+  // Time of the calls without compute, long enough for many runs of the stand-in.
+  constexpr double busy_seconds = 0.06;
   const int calls =
       static_cast<int>(std::clamp(std::ceil(busy_seconds / alone_seconds), 1.0, 64.0));
   StandIn compute;

@@ -39,21 +39,21 @@ struct CollectivePoint {
   double seconds = 0;          // median over the repetitions
   double relative_iqr = 0;     // (75th - 25th percentile) / median
   double relative_spread = 0;  // (90th percentile - median) / median
-  double cpu_seconds =
-      0;  // CPU seconds of one rank per call: mean over ranks, median over repetitions
+  // CPU seconds of one rank per call: mean over ranks, median over repetitions.
+  double cpu_seconds = 0;
   // Speeds while every rank computes during the collective: of the compute and of the collective,
   // each relative to its speed without the other. 0 = not measured.
   double compute_speed = 0;
   double speed_beside_compute = 0;
-  double sender_seconds =
-      0;  // long send_recv: seconds after which the sender is free; 0 = not measured
-  double one_core_seconds =
-      0;  // send_recv, if planned: seconds with both ranks on one core; 0 = not measured
+  // Long send_recv: seconds after which the sender is free; 0 = not measured.
+  double sender_seconds = 0;
+  // send_recv, if planned: seconds with both ranks on one core; 0 = not measured.
+  double one_core_seconds = 0;
   std::int64_t wrong = 0;  // elements with a wrong value, on all ranks together
   int repetitions = 0;
   Disturbance disturbance;  // use of the machine by others during the measurement
-  bool disturbed =
-      false;  // other processes disturbed each of up to three attempts; the point is the least disturbed one
+  // Other processes disturbed each of up to three attempts; the point is the least disturbed one.
+  bool disturbed = false;
 };
 
 // Measures the collectives of `plan`. All ranks must call it. Every rank gets the same results

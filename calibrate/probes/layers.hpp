@@ -30,8 +30,8 @@ struct LayerSamples {
 
 struct MeasuredMemory {  // bytes of tensors
   double parameters = 0, buffers = 0, optimizer_state = 0;
-  double after_forward =
-      0;  // saved activations: live bytes besides parameters, buffers, state and the batch
+  // Saved activations: live bytes besides parameters, buffers, state and the batch.
+  double after_forward = 0;
   double batch = 0;
   double peak = 0;      // peak of all tensors, in a step after the first
   double reserved = 0;  // reserved by a caching allocator; 0 on CPUs

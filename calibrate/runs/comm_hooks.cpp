@@ -88,8 +88,8 @@ class StagedHook final : public c10d::CommHookInterface {
   const HookSettings settings_;
   const std::unique_ptr<CompressionHook> work_;
   std::vector<std::unique_ptr<Group>> siblings_;
-  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>>
-      groups_;  // one for each collective of a bucket
+  // One for each collective of a bucket.
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups_;
 };
 
 }  // namespace

@@ -119,8 +119,8 @@ class DiLoCo final : public RealStrategy {
 
   RankContext& context_;
   LocalTraining training_;
-  at::Tensor start_,
-      momentum_;  // parameters after the last exchange, and the outer momentum; undefined with one rank
+  // Parameters after the last exchange, and the outer momentum; undefined with one rank.
+  at::Tensor start_, momentum_;
 };
 
 class FedAvgWorker final : public RealStrategy {

@@ -126,8 +126,8 @@ struct RankReport {
   MeasuredMemory memory;
   std::vector<ServerUpdate> updates;  // only of a server: updates after the warm-up
   std::vector<ScheduledPush> pushes;  // only of a server: every push, in the order of arrival
-  std::int64_t test_right = 0,
-               test_judged = 0;  // images of this rank's part of the test set; 0, 0 = no test
+  // Images of this rank's part of the test set; 0, 0 = no test.
+  std::int64_t test_right = 0, test_judged = 0;
   std::vector<double> checksum;  // checksum of the final parameters
 };
 

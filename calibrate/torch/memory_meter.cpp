@@ -76,8 +76,8 @@ class Reporter final : public c10::MemoryReportingInfoBase,
   c10::Device device_;
   mutable std::mutex mutex_;
   TensorMemory memory_;
-  std::unordered_map<void*, std::int64_t>
-      fresh_;  // on GPUs: blocks allocated since reset_passing()
+  // On GPUs: blocks allocated since reset_passing().
+  std::unordered_map<void*, std::int64_t> fresh_;
 };
 
 std::shared_ptr<Reporter> reporter_of_this_thread() {

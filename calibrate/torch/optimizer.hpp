@@ -33,8 +33,8 @@ class Optimizer {
 
   OptimizerSpec spec_;
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> first_,
-      second_;  // first: momentum or first moment; second: second moment
+  // `first_`: momentum or first moment. `second_`: second moment.
+  std::vector<at::Tensor> first_, second_;
   std::vector<bool> is_matrix_;
   std::int64_t steps_ = 0;
 };

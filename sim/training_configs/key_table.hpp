@@ -15,13 +15,13 @@
 //     - because: pruning is not modelled
 //       keys: [compression_training.**]
 //       unless: [false]                  # with these values the key has no effect
-//   approximated: ...                    # the same for keys that are priced as something else
+//   approximated: ...                    # same form; another feature is modelled for these keys
 //
 // In patterns, `*` matches any single part between dots, `**` any number of parts at the end, and
 // `a*` any part that begins with a. A pattern that ends with `*` also matches deeper keys. `words`
 // translates values without regard to case ("*" stands for all other values). The translation ""
 // means that the key has no effect, "!reason" refuses it, and "~reason" approximates it. A key
-// whose last part begins with _ is a comment, except `_target_`.
+// whose last part begins with _ is a comment, except `_target_`; so is all below `_param_docs`.
 #pragma once
 
 #include <string>
