@@ -91,8 +91,8 @@ class Facts {
 // A number in any spelling of a config, for example "5e8", "1_000", "16.0" or "500M". Nothing for
 // other texts.
 std::optional<double> number_in(std::string text);
-// In any case of letters: true, yes, on, 1, y; false, no, off, 0, n, none, null, "". Nothing for
-// other words.
+// True for true, yes, on, 1 and y. False for false, no, off, 0, n, none, null and "". Case does not
+// matter. Nothing for other words.
 std::optional<bool> flag_in(const std::string& text);
 
 }  // namespace lockstep
