@@ -1,4 +1,5 @@
-// The tables that lockstep-fit prints. Call them after a fit, or on the shipped models.
+// The tables that lockstep-fit prints. They show residuals and blocks for device files, after a fit
+// or for the shipped models.
 #pragma once
 
 #include <string>
@@ -14,14 +15,14 @@ struct KernelCase {
   std::string group;  // kind and device
 };
 
-// log(modeled / measured)
+// log(modelled / measured).
 double kernel_error(const KernelCase& c, const Models& models);
 
-// `left_out`, relative errors by row, may be empty.
+// `left_out`: relative errors of fits without the row's network, by row; may be empty.
 void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,
                  const std::vector<double>& left_out);
 void print_kernels(const std::vector<KernelCase>& kernels, const Models& models);
-// Writes platforms/devices/measured/*.csv: one file per chip, which its boards share.
+// Writes platforms/devices/measured/*.csv, one file per chip, which all boards with the chip use.
 void write_measured_kernels(const std::string& folder, const std::vector<KernelCase>& kernels,
                             const Models& models);
 void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,

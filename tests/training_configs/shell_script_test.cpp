@@ -73,6 +73,19 @@ TEST(LaunchScripts, TakeTheFirstRoundOfALoop) {
   EXPECT_EQ(options("for B in 8 16; do\n  python t.py --batch $B\ndone\n"), "batch=8");
 }
 
+// `done` of an inner loop ends that loop only.
+TEST(LaunchScripts, SkipLoopsThatWait) {
+  const std::string wait = "until ready; do sleep 1; done\n";
+  EXPECT_EQ(options(wait + "python t.py --batch 8\n"), "batch=8");
+  EXPECT_EQ(options("for B in 8 16; do\n" + wait + "python t.py --batch $B\ndone\n"), "batch=8");
+}
+
+TEST(LaunchScripts, CompareUnsetVariablesWithTheEmptyText) {
+  EXPECT_EQ(options("if [ \"$S\" = \"\" ]; then A=1; else A=2; fi\n"
+                    "if [ \"$S\" != \"\" ]; then B=1; else B=2; fi\npython t.py --a $A --b $B\n"),
+            "a=1 b=2");
+}
+
 TEST(LaunchScripts, ReadBatchHeadersAndHeredocs) {
   const LaunchScript script = launch_script(
       "#!/bin/bash\n#SBATCH --nodes=12\nZ=2\ncat <<EOT > ds.json\n{\"stage\": $Z}\nEOT\n"
