@@ -19,8 +19,7 @@ inline constexpr const char* batch_12 = "torchvision-batch-12";
 struct Models {
   KernelLaw law;
   std::map<std::string, Efficiency> devices;
-  double megatron_operator_seconds = 0;
-  double backward_share = 0;
+  double megatron_operator_seconds = 0, megatron_backward_share = 0;
   double operator_seconds = 0, old_operator_seconds = 0;  // of PyTorch 2 and of PyTorch 1
   // Parts of measured times of single kernels besides the kernel.
   std::map<std::string, double> launch_gap, convolution_gap;  // seconds, by device

@@ -1,6 +1,7 @@
 // The tables that lockstep-fit prints. Call them after a fit, or on the shipped models.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,17 @@ struct KernelCase {
 
 // log(modelled / measured)
 double kernel_error(const KernelCase& c, const Models& models);
+
+// What a refit leaves out: all rows of one model, device or source.
+struct LeftOut {
+  std::string kind;
+  std::function<std::string(const ReferenceRow&)> of;
+  bool kernels = false;        // the device's kernels, too
+  std::vector<double> errors{};  // relative, by row, each without the rows that are alike
+};
+// Errors by what was left out, as Markdown, and how many measured steps the 90 % intervals hold: of the device
+// file's error, and for a left-out device of what files of derived devices state.
+void print_left_out(const std::vector<ReferenceCase>& cases, const std::vector<LeftOut>& kinds);
 
 // `left_out`, relative errors by row, may be empty.
 void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,

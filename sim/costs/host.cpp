@@ -12,6 +12,18 @@ namespace {
 // all in here.
 constexpr double megatron_operator_seconds = 47.1e-6;
 
+// A backward operator beside a forward one. PyTorch: the median of 25 genuine steps, 0.79 to 0.88 without any one of their 13
+// networks (calibrate/oracle/gpu/steps.py --hosts; docs/gpu-results.md). Megatron: the fit above.
+constexpr double pytorch_backward_share = 0.82, megatron_backward_share = 0.42;
+
+// An operator of a compiled graph beside an eager forward one. No host was measured with compiled graphs: an
+// estimate, below autograd's share, because its wrapper launches kernels and no nodes run between them.
+constexpr double compiled_share = 0.42;
+
+double own_backward_share(FrameworkKind kind) {
+  return kind == FrameworkKind::megatron ? megatron_backward_share : pytorch_backward_share;
+}
+
 }  // namespace
 
 HostRates host_rates(const HostSpec& host, const Framework& framework) {
@@ -19,7 +31,10 @@ HostRates host_rates(const HostSpec& host, const Framework& framework) {
   rates.forward_operator = host.dispatch_seconds;
   if (framework.name == FrameworkKind::megatron) rates.forward_operator = megatron_operator_seconds;
   if (framework.operator_seconds > 0) rates.forward_operator = framework.operator_seconds;
-  rates.backward_operator = rates.forward_operator * framework.backward_share;
+  const double given = framework.backward_share;
+  rates.backward_operator =
+      rates.forward_operator * (given > 0 ? given : own_backward_share(framework.name));
+  rates.compiled_operator = rates.forward_operator * (given > 0 ? given : compiled_share);
   rates.update_operator = rates.forward_operator * framework.update_share;
   rates.launch = host.launch_seconds;
   return rates;

@@ -57,8 +57,9 @@ struct Framework {
   // Host seconds of one forward operator, module and autograd bookkeeping in Python included. 0 =
   // the machine's own dispatch time scaled by what `name` adds.
   double operator_seconds = 0;
-  // Backward runs in C++ without Python: its operators cost this share of a forward one.
-  double backward_share = 0.42;  // fit
+  // Host time of a backward operator relative to a forward one. 0 = as `name` has it: PyTorch's autograd runs in C++
+  // without Python, but also allocates and accumulates gradients.
+  double backward_share = 0;
   // An update in a loop over tensors calls plain operators, without modules or autograd. Measured on
   // an H100's host: 0.33 of ResNet-50's forward ones in Python, 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
@@ -73,9 +74,11 @@ void describe(Visitor& v, Framework& f) {
   v.field("operator_seconds", f.operator_seconds,
           "Host time of one forward operator; 0 = the machine's, or the framework's own.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e-2});
-  v.field("backward_share", f.backward_share,
-          "Host time of a backward operator relative to a forward one.",
-          {.unit = Dimension::fraction, .min = 0, .max = 10});
+  v.field(
+      "backward_share", f.backward_share,
+      "Host time of a backward operator relative to a forward one; 0 = the framework's own: 85% "
+      "in PyTorch, 42% in Megatron.",
+      {.unit = Dimension::fraction, .min = 0, .max = 10});
   v.field("update_share", f.update_share,
           "Host time of one operator of a for-loop optimizer relative to a forward one.",
           {.unit = Dimension::fraction, .min = 0, .max = 10});
@@ -92,6 +95,7 @@ void describe(Visitor& v, Framework& f) {
 struct HostRates {
   double forward_operator = 0;   // seconds
   double backward_operator = 0;  // seconds
+  double compiled_operator = 0;  // seconds, forward and backward
   double update_operator = 0;    // seconds, of an update in a loop over tensors
   double launch = 0;             // seconds of each launch beyond the first of an operator
 };

@@ -59,12 +59,13 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   const Layer& layer = step.layers.at(index);
   LayerCost cost;
   const int bytes = activation_bytes(step.precision);
-  // Recomputation runs the module's Python again, so it dispatches at the forward rate; a compiled graph
-  // calls kernels as autograd's C++ does.
+  // Recomputation runs the module's Python again, so it dispatches at the forward rate.
   const double forward_operator =
-      layer.compiled ? rates_.backward_operator : rates_.forward_operator;
+      layer.compiled ? rates_.compiled_operator : rates_.forward_operator;
+  const double backward_operator =
+      layer.compiled ? rates_.compiled_operator : rates_.backward_operator;
   cost.forward = run(layer.forward, bytes, forward_operator, cost);
-  cost.backward = run(layer.backward, bytes, rates_.backward_operator, cost);
+  cost.backward = run(layer.backward, bytes, backward_operator, cost);
   if (layer.checkpointed) {
     std::vector<Kernel> again;
     std::copy_if(layer.forward.begin(), layer.forward.end(), std::back_inserter(again),

@@ -49,7 +49,9 @@ struct Kernel {
   double bytes_written = 0;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // for gemm, convolution, attention
   ConvGeometry conv;                            // for convolution only
-  int launches = 1;                             // device kernels launched
+  // Of max pooling's backward with channels first: the input's, which each look for the windows that hold them.
+  std::int64_t searching_elements = 0;
+  int launches = 1;  // device kernels launched
   // Framework operators dispatched by the host for it (ATen-level, eager). An entry with operators
   // but no launches is host work only: explicit views, and in backward each parameter's
   // AccumulateGrad.
