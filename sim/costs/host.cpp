@@ -16,9 +16,9 @@ constexpr double megatron_operator_seconds = 47.1e-6;
 // networks (calibrate/oracle/gpu/steps.py --hosts; docs/gpu-results.md). Megatron: the fit above.
 constexpr double pytorch_backward_share = 0.82, megatron_backward_share = 0.42;
 
-// An operator of a compiled graph beside an eager forward one. No host was measured with compiled graphs: an
-// estimate, below autograd's share, because its wrapper launches kernels and no nodes run between them.
-constexpr double compiled_share = 0.42;
+// An operator without modules and autograd beside a forward one: of a compiled graph's wrapper, a copy, a communication hook. No
+// such host was measured; an estimate, between the 0.33 of an update in a loop (host.hpp) and autograd's.
+constexpr double plain_share = 0.42;
 
 double own_backward_share(FrameworkKind kind) {
   return kind == FrameworkKind::megatron ? megatron_backward_share : pytorch_backward_share;
@@ -34,7 +34,7 @@ HostRates host_rates(const HostSpec& host, const Framework& framework) {
   const double given = framework.backward_share;
   rates.backward_operator =
       rates.forward_operator * (given > 0 ? given : own_backward_share(framework.name));
-  rates.compiled_operator = rates.forward_operator * (given > 0 ? given : compiled_share);
+  rates.plain_operator = rates.forward_operator * (given > 0 ? given : plain_share);
   rates.update_operator = rates.forward_operator * framework.update_share;
   rates.launch = host.launch_seconds;
   return rates;

@@ -95,7 +95,7 @@ void describe(Visitor& v, Framework& f) {
 struct HostRates {
   double forward_operator = 0;   // seconds
   double backward_operator = 0;  // seconds
-  double compiled_operator = 0;  // seconds, forward and backward
+  double plain_operator = 0;     // seconds, without modules and autograd: compiled graphs, copies
   double update_operator = 0;    // seconds, of an update in a loop over tensors
   double launch = 0;             // seconds of each launch beyond the first of an operator
 };

@@ -60,10 +60,9 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   LayerCost cost;
   const int bytes = activation_bytes(step.precision);
   // Recomputation runs the module's Python again, so it dispatches at the forward rate.
-  const double forward_operator =
-      layer.compiled ? rates_.compiled_operator : rates_.forward_operator;
+  const double forward_operator = layer.compiled ? rates_.plain_operator : rates_.forward_operator;
   const double backward_operator =
-      layer.compiled ? rates_.compiled_operator : rates_.backward_operator;
+      layer.compiled ? rates_.plain_operator : rates_.backward_operator;
   cost.forward = run(layer.forward, bytes, forward_operator, cost);
   cost.backward = run(layer.backward, bytes, backward_operator, cost);
   if (layer.checkpointed) {
@@ -106,7 +105,7 @@ QueuedWork RooflineCosts::orthogonalised(const std::vector<HiddenMatrix>& matric
 }
 
 QueuedWork RooflineCosts::stream(double bytes, int launches) const {
-  return dispatched(rates_.backward_operator, launches, launches,
+  return dispatched(rates_.plain_operator, launches, launches,
                     stream_seconds(bytes, launches, device_, law_));
 }
 

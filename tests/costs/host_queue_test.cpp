@@ -118,14 +118,14 @@ TEST(HostQueue, BackwardOperatorsAreTheFrameworksOwnUnlessGiven) {
   Framework framework;
   const HostRates pytorch = host_rates(host, framework);
   EXPECT_DOUBLE_EQ(pytorch.backward_operator, 0.82 * host.dispatch_seconds);
-  EXPECT_LT(pytorch.compiled_operator, pytorch.backward_operator);
+  EXPECT_LT(pytorch.plain_operator, pytorch.backward_operator);
   framework.name = FrameworkKind::megatron;
   const HostRates megatron = host_rates(host, framework);
   EXPECT_DOUBLE_EQ(megatron.backward_operator, 0.42 * megatron.forward_operator);
   framework.backward_share = 0.5;
   const HostRates given = host_rates(host, framework);
   EXPECT_DOUBLE_EQ(given.backward_operator, 0.5 * given.forward_operator);
-  EXPECT_DOUBLE_EQ(given.compiled_operator, given.backward_operator);
+  EXPECT_DOUBLE_EQ(given.plain_operator, given.backward_operator);
 }
 
 // Operators of an update in a loop are cheaper for the host than a module's; a grouped update's few
