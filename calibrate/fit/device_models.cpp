@@ -71,13 +71,13 @@ void add_hosts(std::vector<Unknown>& list) {
                   [](Models& m, double value) { m.megatron_operator_seconds = value; },
                   {"a100-sxm4-80gb"},
                   "steps"});
-  list.push_back({"backward share of an operator",
+  list.push_back({"megatron backward share",
                   0.5,
                   0.15,
                   1.0,
                   0.3,
-                  [](Models& m, double value) { m.backward_share = value; },
-                  {},
+                  [](Models& m, double value) { m.megatron_backward_share = value; },
+                  {"a100-sxm4-80gb"},
                   "steps"});
   list.push_back({"operator seconds",
                   25e-6,
@@ -233,7 +233,6 @@ Models shipped() {
   Models models;
   for (const std::string& name : known_devices())
     models.devices[name] = load_device(name).efficiency;
-  models.backward_share = Framework{}.backward_share;
   return models;
 }
 
@@ -251,7 +250,7 @@ double predicted(const ReferenceCase& reference, const Models& models) {
   framework.operator_seconds = megatron                           ? models.megatron_operator_seconds
                                : reference.row.source == batch_12 ? models.old_operator_seconds
                                                                   : models.operator_seconds;
-  framework.backward_share = models.backward_share;
+  if (megatron) framework.backward_share = models.megatron_backward_share;
   return predict(reference, machine, framework, models.law);
 }
 

@@ -20,8 +20,7 @@ inline constexpr const char* batch_12 = "torchvision-batch-12";
 struct Models {
   KernelLaw law;
   std::map<std::string, Efficiency> devices;
-  double megatron_operator_seconds = 0;
-  double backward_share = 0;
+  double megatron_operator_seconds = 0, megatron_backward_share = 0;
   // Host seconds per operator of PyTorch 2, and of PyTorch 1.
   double operator_seconds = 0, old_operator_seconds = 0;
   // Parts of the measured times of single kernels that are not the kernel's.

@@ -1,6 +1,7 @@
 // The program lockstep-fit fits the shape law and the achieved fractions of the devices to the
 // public measurements in calibrate/reference/: whole training steps, and kernels by shape, of which
-// a fifth is held out. It prints residuals, and repeats the fit without each network in turn. With
+// a fifth is held out. It prints residuals, and repeats the fit without each network, device
+// and source in turn. With
 // --shipped it prints the residuals of the shipped law and devices without fitting them.
 #include <ceres/ceres.h>
 #include <fmt/format.h>
@@ -182,24 +183,26 @@ void print_parameters(const std::vector<Unknown>& list, const std::vector<double
                values[i], list[i].lower, list[i].upper, list[i].start, list[i].prior);
 }
 
-// The relative error of each row under a fit without the row's network.
+// The relative error of each row under a fit without the rows that share its value of `kind`.
 std::vector<double> leave_out(const std::vector<ReferenceCase>& cases, const Cases& fitted,
                               const std::vector<Unknown>& list, const std::vector<double>& values,
-                              const Models& models) {
+                              const Models& models, const LeftOut& kind) {
   std::vector<double> errors(cases.size());
   std::set<std::string> names;
-  for (const ReferenceCase& c : cases) names.insert(c.row.network());
+  for (const ReferenceCase& c : cases) names.insert(kind.of(c.row));
   for (const std::string& name : names) {
-    Cases rest{{}, fitted.kernels};
+    Cases rest;
     for (const ReferenceCase* c : fitted.steps)
-      if (c->row.network() != name) rest.steps.push_back(c);
+      if (kind.of(c->row) != name) rest.steps.push_back(c);
+    for (const KernelCase* c : fitted.kernels)
+      if (!kind.kernels || c->row.device != name) rest.kernels.push_back(c);
     Models without = models;
-    if (rest.steps.size() < fitted.steps.size()) {
+    if (rest.steps.size() + rest.kernels.size() < fitted.steps.size() + fitted.kernels.size()) {
       without = build(list, fit(list, rest, values));
       without.old_operator_seconds = models.old_operator_seconds;
     }
     for (std::size_t i = 0; i < cases.size(); ++i)
-      if (cases[i].row.network() == name)
+      if (kind.of(cases[i].row) == name)
         errors[i] = predicted(cases[i], without) / cases[i].row.step_seconds - 1;
   }
   return errors;
@@ -238,7 +241,10 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
   others.kernels = fitted.kernels;
 
   Models models;
-  std::vector<double> left_out;
+  std::vector<LeftOut> left_out{
+      {"model", [](const ReferenceRow& row) { return row.network(); }},
+      {"device", [](const ReferenceRow& row) { return row.device; }, true},
+      {"source", [](const ReferenceRow& row) { return row.source; }}};
   if (as_shipped) {
     models = with_circumstances(shipped(), others);
   } else {
@@ -247,11 +253,13 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
     print_parameters(list, values);
     models = with_circumstances(build(list, values), others);
     fmt::print("  operator seconds of {} {:.4g}\n", batch_12, models.old_operator_seconds);
-    left_out = leave_out(cases, fitted, list, values, models);
+    for (LeftOut& kind : left_out)
+      kind.errors = leave_out(cases, fitted, list, values, models, kind);
   }
-  print_steps(cases, models, left_out);
+  print_steps(cases, models, left_out.front().errors);
+  if (!as_shipped) print_left_out(cases, left_out);
   print_kernels(kernels, models);
-  if (!as_shipped) print_blocks(models, cases, left_out);
+  if (!as_shipped) print_blocks(models, cases, left_out.front().errors);
   if (!kernel_file.empty()) write_kernels(kernel_file, kernels, models);
   if (!measured.empty()) write_measured_kernels(measured, kernels, models);
   return 0;

@@ -114,6 +114,21 @@ TEST(HostQueue, TinyWorkIsBoundByTheHostAndLargeWorkByTheDevice) {
   EXPECT_DOUBLE_EQ(small.host, large.host);
 }
 
+TEST(HostQueue, BackwardOperatorsAreTheFrameworksOwnUnlessGiven) {
+  const HostSpec host;
+  Framework framework;
+  const HostRates pytorch = host_rates(host, framework);
+  EXPECT_DOUBLE_EQ(pytorch.backward_operator, 0.82 * host.dispatch_seconds);
+  EXPECT_LT(pytorch.plain_operator, pytorch.backward_operator);
+  framework.name = FrameworkKind::megatron;
+  const HostRates megatron = host_rates(host, framework);
+  EXPECT_DOUBLE_EQ(megatron.backward_operator, 0.42 * megatron.forward_operator);
+  framework.backward_share = 0.5;
+  const HostRates given = host_rates(host, framework);
+  EXPECT_DOUBLE_EQ(given.backward_operator, 0.5 * given.forward_operator);
+  EXPECT_DOUBLE_EQ(given.plain_operator, given.backward_operator);
+}
+
 // An operator of an update in a loop costs the host `update_share` of a module's operator; an
 // operator of a grouped update costs as much as a module's.
 TEST(HostQueue, AnUpdateInALoopHasOperatorsOfItsOwn) {

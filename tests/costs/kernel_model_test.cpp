@@ -409,6 +409,35 @@ TEST(KernelModel, NarrowElementsAreBoundByIssueOnAFastMemory) {
   EXPECT_NEAR(kernel_time(pool, d, law, 4).memory, bytes / 4 / rate, 1e-3 * bytes / 4 / rate);
 }
 
+TEST(KernelModel, AttentionOfPartlyFilledTilesCostsWholeOnes) {
+  Kernel attention;
+  attention.kind = KernelKind::attention;
+  attention.math = MathMode::fp16;
+  attention.k = 64;
+  attention.batch = 960;
+  const auto compute = [&](std::int64_t queries, std::int64_t keys) {
+    attention.m = queries;
+    attention.n = keys;
+    attention.flops = 4e3 * static_cast<double>(queries * keys);
+    return kernel_time(attention, round_device()).compute;
+  };
+  EXPECT_DOUBLE_EQ(compute(197, 197), compute(256, 256));
+  EXPECT_DOUBLE_EQ(compute(256, 65), compute(256, 128));
+  EXPECT_DOUBLE_EQ(compute(256, 1024), 4 * compute(256, 256));
+}
+
+TEST(KernelModel, GradientsOfMaximaAreBoundByTheSearchForTheirWindows) {
+  Device d = round_device();
+  Kernel pool = streaming(1e6);
+  pool.kind = KernelKind::pooling;
+  pool.pass = Pass::backward;
+  pool.searching_elements = 1'000'000'000;
+  EXPECT_DOUBLE_EQ(kernel_time(pool, d).compute,
+                   1e9 * KernelLaw{}.max_pool_backward_clocks / (d.multiprocessors * d.clock_hz));
+  d.architecture = Architecture::cpu;
+  EXPECT_EQ(kernel_time(pool, d).compute, 0);
+}
+
 // The correction is a weighted mean of logarithms: a measured product at 1.5 times the law's time
 // has weight 1, the law 0.3. The product itself is corrected by 1.5 ^ (1 / 1.3).
 TEST(KernelModel, MeasuredKernelsCorrectThoseNearThem) {

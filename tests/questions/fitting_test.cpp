@@ -97,8 +97,9 @@ TEST(Suggest, NoShardsWhereTheyAreRefused) {
 // which is one pass in any form, or if the optimizer is fused already.
 TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   const auto bottleneck = [](const std::string& optimizer, int batch = 8) {
-    return run_scenario(scenario_of("model: gpt2-xl\nplatform: dgx-h100\ngpus: 1\n"
-                                    "batch: {per_gpu: " +
+    const std::string model = batch == 1 ? "llama3.2-1b" : "gpt2-xl";
+    return run_scenario(scenario_of("model: " + model +
+                                    "\nplatform: dgx-h100\ngpus: 1\nbatch: {per_gpu: " +
                                     std::to_string(batch) +
                                     "}\nprecision: amp-bf16\noptimizer: {name: " + optimizer +
                                     "}\ninput: {sequence: " + (batch == 1 ? "64" : "1024") + "}\n"))

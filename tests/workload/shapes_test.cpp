@@ -67,6 +67,22 @@ TEST(PoolingShapes, RoundDownUnlessAsked) {
   EXPECT_EQ(size("adaptive_avg_pool: 7"), 7 * 7);
 }
 
+TEST(PoolingShapes, OnlyMaximaWithChannelsFirstSearchTheirWindows) {
+  StepOptions options;
+  options.samples = 5;
+  const auto searching = [&](const std::string& pool) {
+    const TrainingStep step =
+        build_layers("  - conv: {out: 4, kernel: 1}\n  - " + pool +
+                         ": 2\n    name: pool\n  - flatten\n  - linear: classes\n  - cross_entropy",
+                     options);
+    return find_layer(step, "pool").backward.front().searching_elements;
+  };
+  EXPECT_EQ(searching("max_pool"), 5 * 4 * 32 * 32);
+  EXPECT_EQ(searching("avg_pool"), 0);
+  options.channels_last = true;
+  EXPECT_EQ(searching("max_pool"), 0);
+}
+
 TEST(LinearShapes, RowsAreSamplesTimesTokens) {
   StepOptions options;
   options.samples = 3;
