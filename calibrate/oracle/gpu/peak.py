@@ -4,6 +4,7 @@ Started by compare.py with the stub loaded. Reads jobs from stdin, a JSON object
 torch.cuda.max_memory_allocated() and max_memory_reserved() were. Each job runs in a child of its own, so that none sees another's.
 """
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -24,7 +25,7 @@ DEFAULTS = dict(mode="ddp", batch=2, world=8, precision="fp32", optimizer="sgd",
                 sequence=1024, foreach=None, fused=None, layers=None, image=224, view=False, reshard=None, prefetch="pre",
                 limit=True, sharding="full_shard", group=0, micro=1, sync=True, ckpt=False, use_orig=False, wrap=None,
                 offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False,
-                lora=None, half=False, quantize=None, nested=False, frozen=())
+                lora=None, half=False, quantize=None, nested=False, frozen=(), hook=None, wrap_size=0, reduce=0)
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
@@ -61,12 +62,23 @@ def ddp(job, model):
         options["bucket_cap_mb"] = job.bucket_mb
     net = nn.parallel.DistributedDataParallel(model, **options)
 
-    def plain(state, bucket):  # the fake process group's future carries no tensor; this one does
-        done = torch.futures.Future()
-        done.set_result(bucket.buffer())
-        return done
+    class Reduced:  # the fake process group's future carries no tensor; this one does
+        def __init__(self, tensor, **ignored):
+            self.future = torch.futures.Future()
+            self.future.set_result([tensor])
 
-    net.register_comm_hook(None, plain)
+        def get_future(self):
+            return self.future
+
+    def plain(state, bucket):
+        return Reduced(bucket.buffer()).future.then(lambda done: done.value()[0])
+
+    if job.hook:
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+        dist.all_reduce = Reduced
+        net.register_comm_hook(None, getattr(default_hooks, job.hook.replace("-", "_") + "_hook"))
+    else:
+        net.register_comm_hook(None, plain)
     return net
 
 
@@ -77,7 +89,7 @@ def fsdp2(job, model, units):
         mesh = dist.init_device_mesh("cuda", (job.world // job.group, job.group), mesh_dim_names=("replicas", "shards"))
     else:
         mesh = dist.init_device_mesh("cuda", (job.world,))
-    options = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half) if half else
+    options = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32 if job.reduce == 4 else half) if half else
                    MixedPrecisionPolicy(), offload_policy=CPUOffloadPolicy() if job.offload else OffloadPolicy())
     if job.reshard is not None:
         options["reshard_after_forward"] = job.reshard
@@ -92,7 +104,7 @@ def fsdp2(job, model, units):
 
 def fsdp1(job, model, units, on_meta):
     from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy
-    from torch.distributed.fsdp.wrap import CustomPolicy
+    from torch.distributed.fsdp.wrap import CustomPolicy, size_based_auto_wrap_policy
     half = HALF.get(job.precision)
     chosen = {id(unit) for unit in units}
     prefetch = {"pre": BackwardPrefetch.BACKWARD_PRE, "post": BackwardPrefetch.BACKWARD_POST, "none": None}[job.prefetch]
@@ -102,8 +114,11 @@ def fsdp1(job, model, units, on_meta):
                                                        mesh_dim_names=("replicas", "shards"))
     if on_meta:
         options["param_init_fn"] = lambda module: module.to_empty(device="cuda", recurse=False)
+    policy = CustomPolicy(lambda module: id(module) in chosen)
+    if job.wrap_size:
+        policy = functools.partial(size_based_auto_wrap_policy, min_num_params=job.wrap_size)
     return FullyShardedDataParallel(
-        model, auto_wrap_policy=CustomPolicy(lambda module: id(module) in chosen), device_id=0,
+        model, auto_wrap_policy=policy, device_id=0,
         mixed_precision=MixedPrecision(param_dtype=half, reduce_dtype=half) if half else None,
         use_orig_params=job.use_orig, sync_module_states=False,
         sharding_strategy=getattr(ShardingStrategy, job.sharding.upper()), limit_all_gathers=job.limit,
@@ -140,6 +155,14 @@ def adapted(job, model):
     return model
 
 
+def submodule(model, path):
+    """By name, or by place where torchvision's names are others (RegNet's `block1-0`)."""
+    for name in path.split("."):
+        children = dict(model.named_children())
+        model = children[name] if name in children else [*children.values()][int(name)]
+    return model
+
+
 def measure(given):
     job = type("Job", (), {**DEFAULTS, **given})
     library = replace_convolutions()
@@ -167,7 +190,7 @@ def measure(given):
         model = model.to(memory_format=torch.channels_last)
     model.train()
     if sharded:
-        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
+        units = [] if job.wrap_size else [submodule(model, path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
     if job.mode in ("ddp", "zero"):
         net = ddp(job, model)
     elif job.mode == "fsdp2":
