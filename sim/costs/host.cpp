@@ -17,7 +17,8 @@ constexpr double megatron_operator_seconds = 47.1e-6;
 HostRates host_rates(const HostSpec& host, const Framework& framework) {
   HostRates rates;
   rates.forward_operator = host.dispatch_seconds;
-  if (framework.name == FrameworkKind::megatron) rates.forward_operator = megatron_operator_seconds;
+  // nanotron's layers are Megatron-LM's.
+  if (framework.name != FrameworkKind::pytorch) rates.forward_operator = megatron_operator_seconds;
   if (framework.operator_seconds > 0) rates.forward_operator = framework.operator_seconds;
   rates.backward_operator = rates.forward_operator * framework.backward_share;
   rates.update_operator = rates.forward_operator * framework.update_share;

@@ -11,6 +11,7 @@
 #include "costs/muon.hpp"
 #include "hardware/machine.hpp"
 #include "workload/hidden_matrices.hpp"
+#include "workload/loop_temporaries.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -78,9 +79,8 @@ MuonSizes muon_sizes(Precision precision);
 // for a master copy. Of what is no matrix, as the next.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes per parameter of the tensor in hand, one tensor after the other: the for-loop form. Adam's
-// square root and quotient (seen in PyTorch 2.15, calibrate/oracle/gpu).
-double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
+// Of the tensor in hand, one tensor after the other: the for-loop form.
+LoopTemporaries optimizer_loop_temporaries(const OptimizerSpec& optimizer, Precision precision);
 
 struct OptimizerTraffic {
   double bytes_per_parameter = 0;  // read + written

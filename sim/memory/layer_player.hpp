@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/column_sum.hpp"
 #include "memory/host_workspace.hpp"
 #include "memory/liveness.hpp"
 #include "memory/played_program.hpp"
@@ -183,6 +184,7 @@ class LayerPlayer {
     tape_.at(MemoryPhase::backward, layer);
     if (kinds_[layer].multiplies_backward) matmul_workspace();
     state.parameter_gradients(layer);
+    sum_columns(step_.layers[layer]);
     flight_->gradients.release(gradient);
     for (const int tensor : life.last_for_weights.of(layer)) {
       if (!life.tensors[tensor].recomputed && !life.tensors[tensor].for_others) release(tensor);
@@ -214,6 +216,13 @@ class LayerPlayer {
   void matmul_workspace() {
     if (device_.kept_workspace_bytes > 0) return;
     tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes);
+  }
+
+  // Partial sums, for the gradient of a bias.
+  void sum_columns(const Layer& layer) {
+    if (is_host(device_)) return;
+    tape_.touch(MemoryKind::temporaries,
+                column_sum_scratch(layer.summed_rows, layer.summed_columns, device_));
   }
 
   void compute(int index) {
@@ -296,6 +305,7 @@ class LayerPlayer {
     // Autocast's gradient is half precision first, in what the half-precision weight leaves: as large.
     if (layer.pieces == 1 && !leaves_weights(index)) {
       state.parameter_gradients(index);
+      sum_columns(layer);
     } else if (layer.pieces == 1 && gradient >= 0) {
       gradients.hold(gradient);
       chunk_->for_weights.emplace_back(index, gradient);

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "workload/loop_temporaries.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -27,8 +28,8 @@ struct OptimizerMemory {
   // Live only during the step. Adam's foreach form takes one parameter-sized list, 4; fused forms
   // 0; SGD's foreach form 4 with weight decay, else 0 (facts 127, 138).
   double temporary_bytes_per_element = 0;
-  // Of one tensor at a time: the for-loop forms.
-  double largest_temporary_bytes_per_element = 0;
+  double state_element_bytes = 4;      // of one of its tensors
+  LoopTemporaries loop{};              // of one tensor at a time: the for-loop forms
   std::vector<TensorUpdate> others{};  // Muon's matrices: none of the above holds for them
 
   bool operator==(const OptimizerMemory&) const = default;
@@ -46,6 +47,9 @@ struct ReplicatedPlan {
   double hook_temporary_fraction = 0;  // of a bucket, while it is in flight: 0.5 for fp16 (fact 20)
   // Every gradient goes into its bucket at once, also in micro-batches that reduce nothing (ZeRO).
   bool gradients_live_in_buckets = false;
+  // Half-precision gradients stay until a backward has ended, and are added to fp32 ones then
+  // (nanotron, optim/gradient_accumulator.py: FP32GradientAccumulator.backward).
+  bool gradients_join_late = false;
   double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the update
   double updated_share = 1;         // of the parameters that this rank's optimizer holds
   double updated_share_of_experts = 1;

@@ -85,7 +85,7 @@ const Settings nanotron{
     {"optimizer.implementation", "fused"},
     {"optimizer.weight_decay", "0.01"},
     {"gradient_clipping", "1"},
-    {"framework.name", "megatron"},  // its layers are Megatron-LM's
+    {"framework.name", "nanotron"},
     {"parallel.tensor.sequence", "true"},
     {"parallel.tensor.keep_gathered", "false"},
     {"parallel.tensor.shared_exchanges", "true"},

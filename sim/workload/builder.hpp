@@ -177,6 +177,10 @@ class LayerWriter {
   SavedTensor& save_new(const std::string& name, double bytes);
   void flow(GradientFlow flow) { layer_.flow = flow; }
   void workspace(double forward_bytes, double backward_bytes);
+  void sums_columns(std::int64_t rows, std::int64_t columns) {
+    layer_.summed_rows = rows;
+    layer_.summed_columns = columns;
+  }
   void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
   void host_workspace(double backward_bytes) {
     layer_.host_backward_workspace_bytes = backward_bytes;

@@ -644,6 +644,7 @@ class CompiledGraph {
     own.backward = std::move(kept);
     own.forward_workspace_bytes = own.backward_workspace_bytes = 0;
     own.casts_gradient_last = false;
+    own.summed_rows = own.summed_columns = 0;
   }
 
   // A product keeps its kernels; casts of inputs are part of the kernels that write these, casts of gradients of those

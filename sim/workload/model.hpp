@@ -12,6 +12,7 @@
 #include "core/errors.hpp"
 #include "workload/compile.hpp"
 #include "workload/fine_tuning.hpp"
+#include "workload/framework.hpp"
 #include "workload/low_precision.hpp"
 #include "workload/recompute.hpp"
 #include "workload/step.hpp"
@@ -42,7 +43,8 @@ struct StepOptions {
   bool fused_kernels = false;
   bool cuda_graphs = false;
   LowPrecision low_precision;
-  std::int64_t micro_batches = 1;  // of a step: they share what is quantised once
+  std::int64_t micro_batches = 1;                    // of a step: they share what is quantised once
+  FrameworkKind framework = FrameworkKind::pytorch;  // whose layers keep more, if nanotron's
 };
 
 // Finds `name` (or a path ending in .yaml) in the models folders. Throws ConfigError with the known

@@ -203,6 +203,10 @@ Value cross_entropy(const OpCall& call) {
   // Megatron-LM's split loss, which is that of a single rank, too, turns an fp32 copy of the logits into
   // exponentials, the softmax and its gradient, all in place (tensor_parallel/cross_entropy.py).
   const bool in_place = !copies && (split || (tensor.split_loss && tensor.size == 1));
+  // nanotron's first subtracts the maximum out of place (parallel/tensor_parallel/functional.py).
+  if (in_place && upcast && step.options().framework == FrameworkKind::nanotron) {
+    layer.workspace(bytes - step.bytes(call.input()), 0);
+  }
   if (!in_place) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
   // PyTorch's has exponentials beside the shifted logits, and in backward their sum with the likelihoods'
   // gradient beside both (torch/distributed/tensor/parallel/loss.py).

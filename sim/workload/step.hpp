@@ -160,6 +160,7 @@ struct Layer {
   GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
+  std::int64_t summed_rows = 0, summed_columns = 0;  // of a matrix product: for its bias's gradient
   // Backward's temporaries end in a cast: they are given up before the input's gradient is there.
   bool casts_gradient_last = false;
   double host_backward_workspace_bytes = 0;  // more of it where a CPU computes

@@ -269,11 +269,16 @@ TEST(ReplicatedMemory, ForLoopOptimizersNeedTemporariesOfTheTensorInHand) {
   MemoryPlan plan;
   plan.optimizer.state_bytes_per_element = 8;
   const StepMemory without = step_memory(three_layers(), plan, bare_gpu());
-  plan.optimizer.largest_temporary_bytes_per_element = 8;
+  plan.optimizer.loop.scratch = 4;
   const StepMemory with = step_memory(three_layers(), plan, bare_gpu());
   EXPECT_EQ(with.moment, "optimizer step");
-  EXPECT_EQ(with.at_peak.at("temporaries"), 2 * w);
+  EXPECT_EQ(with.at_peak.at("temporaries"), w);
   EXPECT_GT(with.allocated, without.allocated);
+  // The denominator of the tensor before is there until this one has its own.
+  plan.optimizer.loop.kept = 4;
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 3 * w);
+  plan.optimizer.loop.decayed = 4;
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 4 * w);
 }
 
 TEST(ReplicatedMemory, ATensorOfAnotherRuleHasStateAndTemporariesOfItsOwn) {

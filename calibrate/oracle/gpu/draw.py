@@ -76,7 +76,7 @@ def draw(random):
         if half == "amp-bf16":
             maybe(0.4, reduce=4)
     if sharded and job["world"] % 2 == 0 and "sharding" not in job:
-        maybe(0.2, group=2)
+        maybe(0.2, group=2, **({"sharding": "hybrid_shard"} if mode == "fsdp1" else {}))
     if sharded and "group" not in job and "sharding" not in job and job.get("sync", True):
         maybe(0.15, offload=True, fused=None)
     return {key: value for key, value in job.items() if value is not None}

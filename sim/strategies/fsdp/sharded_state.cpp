@@ -2,10 +2,12 @@
 #include "strategies/fsdp/sharded_state.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "core/index.hpp"
+#include "memory/optimizer_state.hpp"
 
 namespace lockstep {
 
@@ -223,29 +225,27 @@ void ShardedState::optimizer_step() {
   tape_.at(MemoryPhase::optimizer);
   const double here = 1 - layout_.options.offloaded_share();  // of the update
   if (here <= 0) return;
-  for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
-    for (const ShardedUnit& unit : units_) {
-      tensors_.like_shard(unit, MemoryKind::optimizer_state, here * std::min(rest, 4.0));
-    }
+  const double state = optimizer_.state_bytes_per_element;
+  for (const ShardedUnit& unit : units_) {
+    if (has_state_ || state <= 0) break;
+    tensors_.like_shard(unit, MemoryKind::optimizer_state, here * state,
+                        static_cast<int>(std::ceil(state / optimizer_.state_element_bytes)));
   }
   has_state_ = true;
-  if (optimizer_.largest_temporary_bytes_per_element > 0) {
-    for (const ShardedUnit& unit : units_) {
-      const double share = here * unit.shard / std::max(1.0, unit.parameter_elements);
-      const auto tensor = [&](double elements) {
-        tape_.touch(MemoryKind::temporaries,
-                    elements * optimizer_.largest_temporary_bytes_per_element,
-                    {"update", unit.name});
-      };
-      if (layout_.options.version == 1) {
-        tensor(here * unit.shard);
-      } else {
-        for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-          if (unit.trained[i] != 0) tensor(static_cast<double>(unit.parameters[i]) * share);
-        }
+  LoopUpdate updates(tape_, optimizer_.loop);
+  for (const ShardedUnit& unit : units_) {
+    const Subject subject{"update", unit.name};
+    const double share = here * unit.shard / std::max(1.0, unit.parameter_elements);
+    if (layout_.options.version == 1) {
+      updates.update(here * unit.shard, subject);
+    } else {
+      for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+        if (unit.trained[i] != 0)
+          updates.update(static_cast<double>(unit.parameters[i]) * share, subject);
       }
     }
   }
+  updates.end();
   if (optimizer_.temporary_bytes_per_element <= 0) return;
   std::vector<Tape::Block> temporaries;
   for (const ShardedUnit& unit : units_) {

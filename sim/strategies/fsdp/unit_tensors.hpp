@@ -49,7 +49,8 @@ class UnitTensors {
   UnitTensors(Tape& tape, const FsdpLayout& layout);
 
   // Tensors as large as the unit's shard.
-  std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element);
+  std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element,
+                                int tensors = 1);
   void gather(ShardedUnit& unit, bool backward);
   void use(ShardedUnit& unit, bool backward);
   void reshard(ShardedUnit& unit);

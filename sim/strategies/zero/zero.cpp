@@ -171,11 +171,12 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
     }
     double gradients = 0, largest = 0;
     for (const Bucket& bucket : layout.buckets) {
-      if (options.stage == 1) rank.bucket_bytes.push_back(bucket.bytes);
+      if (options.stage == 1 && !rank.gradients_join_late)
+        rank.bucket_bytes.push_back(bucket.bytes);
       gradients += bucket.bytes;
       largest = std::max(largest, bucket.bytes);
     }
-    if (layout.scatters()) {
+    if (layout.scatters() && !rank.gradients_join_late) {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
     }
