@@ -105,6 +105,22 @@ TEST(ReplicatedMemory, MainGradientsStayForGood) {
   EXPECT_EQ(bucketed.at_peak.at("buckets"), gradients);
 }
 
+// nanotron: fp32 gradients for good; those of bf16, as large as w / 2, stay until backward has ended.
+TEST(ReplicatedMemory, GradientsThatJoinLateAreAllThereAtTheEndOfBackward) {
+  TrainingStep step = three_layers();
+  step.precision = Precision::master_bf16_fp32_gradients;
+  MemoryPlan plan;
+  plan.replicated.gradients_join_late = true;
+  const StepMemory memory = step_memory(step, plan, bare_gpu());
+  // fc0's backward: parameters, both kinds of gradients, the input and one activation's gradient.
+  EXPECT_EQ(memory.allocated, 3 * (w / 2) + 3 * w + 3 * (w / 2) + 2 * a);
+  EXPECT_EQ(memory.moment, "backward of fc0");
+  plan.micro_batches = 4;
+  EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated);
+  plan.replicated.bucket_bytes = {w / 2, w};  // DDP's, of bf16
+  EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated + 3 * (w / 2));
+}
+
 TEST(ReplicatedMemory, AutocastWeightCopiesLiveUntilTheirLayersBackward) {
   TrainingStep step = three_layers();
   for (int i = 0; i < 3; ++i) step.layers[i].saved.push_back(weight_copy(w / 2, i));
@@ -227,6 +243,9 @@ TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
   // fc0's backward: the head's part waits, fc1's gradient, the embedding's own part, and the sum.
   EXPECT_EQ(tied.at_peak.at("gradients"), 4 * w);
   EXPECT_EQ(tied.moment, "backward of fc0");
+  // The cast of autocast's head gives back a tensor of its own, to which the embedding's part is added.
+  step.precision = Precision::amp_bf16;
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).at_peak.at("gradients"), 3 * w);
 }
 
 // Two weights of the same size: only the name tells whose gradient waits, and for how long.

@@ -26,6 +26,7 @@ DEFAULTS = dict(mode="ddp", batch=2, world=8, precision="fp32", optimizer="sgd",
                 limit=True, sharding="full_shard", group=0, micro=1, sync=True, ckpt=False, use_orig=False, wrap=None,
                 offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False,
                 lora=None, half=False, quantize=None, nested=False, frozen=(), hook=None, wrap_size=0, reduce=0)
+IN_FLIGHT = []  # the message of the latest exchange, which NCCL holds until it is over: to the next one, or to the end of backward
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
@@ -64,6 +65,7 @@ def ddp(job, model):
 
     class Reduced:  # the fake process group's future carries no tensor; this one does
         def __init__(self, tensor, **ignored):
+            IN_FLIGHT[:] = [tensor]
             self.future = torch.futures.Future()
             self.future.set_result([tensor])
 
@@ -252,6 +254,7 @@ def measure(given):
                 del out
                 mark("forward")
                 loss.backward()
+                IN_FLIGHT.clear()
                 mark("backward")
                 del loss
         if job.clip:

@@ -56,7 +56,27 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
   }
 }
 
+// FSDP1 makes each unit's tensors once on the compute stream and gives their memory up (PyTorch 2.15,
+// _flat_param.py, init_flat_param_attributes): the cached segments stay.
+void ShardedState::make_flat_tensors() {
+  if (layout_.options.version == 2 || !layout_.sharded() || tape_.on_host()) return;
+  for (const ShardedUnit& unit : units_) {
+    const auto touch = [&](double elements, double bytes_per_element) {
+      tape_.touch(MemoryKind::temporaries, elements * bytes_per_element, {"all", unit.name});
+    };
+    const bool casts = unit.gather_bytes < layout_.shard_bytes;
+    if (casts) touch(unit.shard, unit.gather_bytes);
+    touch(unit.elements, unit.gather_bytes);
+    if (casts) touch(unit.elements, layout_.shard_bytes);
+  }
+}
+
 void ShardedState::construct() {
+  construct_shards();
+  make_flat_tensors();
+}
+
+void ShardedState::construct_shards() {
   if (layout_.options.offloads_parameters()) return;
   for (const ShardedUnit& unit : units_)
     tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
@@ -166,6 +186,12 @@ void ShardedState::parameter_gradients(int layer) {
       tape_.free(whole);
       whole = sum;
       part = unit.waiting.erase(part);
+    }
+    // Autograd adds to what FSDP2 keeps in the type of the gradients (accumulate_unsharded_grad_if_needed).
+    if (layout_.options.version == 2 && layout_.reduce_bytes == layout_.gather_bytes &&
+        !unit.accumulated.empty()) {
+      tape_.free(whole);
+      continue;
     }
     if (half_ != BackwardHalf::weights || layout_.reduce_bytes <= layout_.gather_bytes) {
       unit.gradients.push_back(whole);

@@ -34,6 +34,8 @@ class ShardedState {
   void zero_gradients();
 
  private:
+  void construct_shards();
+  void make_flat_tensors();
   void carry_out(FsdpOrder::Actions actions);
   void begin_backward_of(int unit);
 
