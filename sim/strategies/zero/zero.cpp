@@ -180,6 +180,13 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
     }
+    if (rank.gradients_join_late) {
+      // nanotron flattens this rank's parameters, and has flat ones of all ranks (distributed.py,
+      // all_gather_coalesced).
+      const double element_share =
+          1.0 * parameter_bytes(job.step->precision) / gradient_bytes(job.step->precision);
+      rank.flat_copy_bytes = gradients * element_share * (1 + layout.share());
+    }
     if (options.stage == 2) {
       // One bucket is filled while the one before it is reduced.
       rank.bucket_bytes.assign(options.overlap && layout.buckets.size() > 1 ? 2 : 1, largest);
