@@ -106,15 +106,16 @@ TEST(ReplicatedMemory, MainGradientsStayForGood) {
 }
 
 // nanotron: fp32 gradients for good; those of bf16, as large as w / 2, stay until backward has ended.
-TEST(ReplicatedMemory, GradientsThatJoinLateAreAllThereAtTheEndOfBackward) {
+TEST(ReplicatedMemory, GradientsThatJoinLateStayToTheEndOfBackward) {
   TrainingStep step = three_layers();
   step.precision = Precision::master_bf16_fp32_gradients;
   MemoryPlan plan;
   plan.replicated.gradients_join_late = true;
   const StepMemory memory = step_memory(step, plan, bare_gpu());
-  // fc0's backward: parameters, both kinds of gradients, the input and one activation's gradient.
-  EXPECT_EQ(memory.allocated, 3 * (w / 2) + 3 * w + 3 * (w / 2) + 2 * a);
-  EXPECT_EQ(memory.moment, "backward of fc0");
+  // fc1's backward: parameters, the fp32 gradients, two of bf16, the input, what fc1 saved and two gradients of
+  // activations. (fc0's has three of bf16 and 2a.)
+  EXPECT_EQ(memory.allocated, 3 * (w / 2) + 3 * w + 2 * (w / 2) + 4 * a);
+  EXPECT_EQ(memory.moment, "backward of fc1");
   plan.micro_batches = 4;
   EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated);
   plan.replicated.bucket_bytes = {w / 2, w};  // DDP's, of bf16

@@ -3,8 +3,8 @@
 
     compare.py --lockstep PROGRAM [--python PYTHON] [--record] [--only TEXT]
 
-Genuine figures are read from genuine.jsonl beside this script, or, with --python, measured: PYTHON has PyTorch's CUDA wheel, torchtitan
-and megatron-core, and runs memory.py, titan.py and mcore.py on a CUDA runtime that computes nothing (../gpu/cuda_stub.c, built with gcc).
+Genuine figures are read from genuine.jsonl beside this script, or, with --python, measured: PYTHON has PyTorch's CUDA wheel, torchtitan,
+megatron-core and nanotron, and runs memory.py, titan.py, mcore.py and nano.py on a CUDA runtime that computes nothing (../gpu/cuda_stub.c, built with gcc).
 --record writes what was measured to the file. Exit code 1 where a bar below is broken; docs/oracle.md says why the bars are where they are.
 """
 import argparse
