@@ -56,7 +56,7 @@ def nanotron_row(source, number, row):
     batch = {"global": int(row["global"]), "micro": micro}
     gpus = int(row["gpus"])
     scenario = base_scenario((source, number), "llama", parameters, batch, "p5.48xlarge", parallel,
-                             strategy, recipe="nanotron", framework={"name": "megatron"},
+                             strategy, recipe="nanotron", framework={"name": "nanotron"},
                              gpus=gpus)
     fields = axes(tp=tp, pp=pp, dp=dp, micro=micro, model=row["model"], nodes=gpus // 8,
                   zero=row["zero"], micro_batches=int(row["global"]) // (dp * micro),

@@ -26,7 +26,7 @@ constexpr double pytorch_backward_share = 0.82, megatron_backward_share = 0.42;
 constexpr double plain_share = 0.42;
 
 double own_backward_share(FrameworkKind kind) {
-  return kind == FrameworkKind::megatron ? megatron_backward_share : pytorch_backward_share;
+  return kind == FrameworkKind::pytorch ? pytorch_backward_share : megatron_backward_share;
 }
 
 }  // namespace
@@ -34,7 +34,8 @@ double own_backward_share(FrameworkKind kind) {
 HostRates host_rates(const HostSpec& host, const Framework& framework) {
   HostRates rates;
   rates.forward_operator = host.dispatch_seconds;
-  if (framework.name == FrameworkKind::megatron) rates.forward_operator = megatron_operator_seconds;
+  // nanotron's layers are Megatron-LM's.
+  if (framework.name != FrameworkKind::pytorch) rates.forward_operator = megatron_operator_seconds;
   if (framework.operator_seconds > 0) rates.forward_operator = framework.operator_seconds;
   const double given = framework.backward_share;
   rates.backward_operator =

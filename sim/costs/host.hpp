@@ -6,16 +6,10 @@
 #include "core/fields.hpp"
 #include "costs/cost.hpp"
 #include "hardware/machine.hpp"
+#include "workload/framework.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
-
-// Training code whose overhead per operator is known.
-enum class FrameworkKind { pytorch, megatron };
-template <>
-struct EnumNames<FrameworkKind> {
-  static constexpr std::array names{"pytorch", "megatron"};
-};
 
 // The program that dispatches computations to hosts and their devices.
 enum class Dispatch {
@@ -74,7 +68,7 @@ struct Framework {
 
 template <class Visitor>
 void describe(Visitor& v, Framework& f) {
-  v.field("name", f.name, "Training code: plain PyTorch modules, or Megatron of 2021.");
+  v.field("name", f.name, "Training code: plain PyTorch modules, Megatron of 2021, or nanotron.");
   v.field("operator_seconds", f.operator_seconds,
           "Host time of one forward operator; 0 = the machine's, or the framework's own.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e-2});

@@ -95,7 +95,7 @@ const Settings nanotron{
     {"optimizer.implementation", "fused"},
     {"optimizer.weight_decay", "0.01"},
     {"gradient_clipping", "1"},
-    {"framework.name", "megatron"},
+    {"framework.name", "nanotron"},
     {"parallel.tensor.sequence", "true"},
     {"parallel.tensor.keep_gathered", "false"},
     {"parallel.tensor.shared_exchanges", "true"},

@@ -121,6 +121,11 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
     layer.workspace(0, accumulator);
   }
   for (const Value& value : inputs) layer.save(value, "query, key, value");
+  // nanotron copies queries, keys and values together to turn samples in front, and keeps the queries' part of
+  // the copy beside a further one of keys and values (models/llama.py); grouped queries are copied apart.
+  if (step.options().framework == FrameworkKind::nanotron && heads.key == heads.query) {
+    layer.save_new("copied keys and values", key_bytes(step, heads, heads.tokens));
+  }
   layer.save(y, "output");
   layer.save_new("logsumexp", lse).with_output = true;
   return y;

@@ -200,6 +200,8 @@ struct Layer {
   GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
+  // Shape of the matrix whose columns a matrix product sums for its bias's gradient; 0 = no bias.
+  std::int64_t summed_rows = 0, summed_columns = 0;
   // Whether backward ends with a cast of the input's gradient, so that the temporaries are freed
   // before that gradient is allocated.
   bool casts_gradient_last = false;

@@ -109,6 +109,23 @@ TEST(ReplicatedMemory, MainGradientsStayForGood) {
   EXPECT_EQ(bucketed.at_peak.at("buckets"), gradients);
 }
 
+// nanotron: fp32 gradients for good; those of bf16, as large as w / 2, stay until backward has ended.
+TEST(ReplicatedMemory, GradientsThatJoinLateStayToTheEndOfBackward) {
+  TrainingStep step = three_layers();
+  step.precision = Precision::master_bf16_fp32_gradients;
+  MemoryPlan plan;
+  plan.replicated.gradients_join_late = true;
+  const StepMemory memory = step_memory(step, plan, bare_gpu());
+  // fc1's backward: parameters, the fp32 gradients, two of bf16, the input, what fc1 saved and two gradients of
+  // activations. (fc0's has three of bf16 and 2a.)
+  EXPECT_EQ(memory.allocated, 3 * (w / 2) + 3 * w + 2 * (w / 2) + 4 * a);
+  EXPECT_EQ(memory.moment, "backward of fc1");
+  plan.micro_batches = 4;
+  EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated);
+  plan.replicated.bucket_bytes = {w / 2, w};  // DDP's, of bf16
+  EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated + 3 * (w / 2));
+}
+
 TEST(ReplicatedMemory, AutocastWeightCopiesLiveUntilTheirLayersBackward) {
   TrainingStep step = three_layers();
   for (int i = 0; i < 3; ++i) step.layers[i].saved.push_back(weight_copy(w / 2, i));
@@ -234,6 +251,9 @@ TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
   // embedding's own gradient, and the sum of the two tied parts.
   EXPECT_EQ(tied.at_peak.at("gradients"), 4 * w);
   EXPECT_EQ(tied.moment, "backward of fc0");
+  // The cast of autocast's head gives back a tensor of its own, to which the embedding's part is added.
+  step.precision = Precision::amp_bf16;
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).at_peak.at("gradients"), 3 * w);
 }
 
 // Two weights have the same size, so only `tied_layer` tells which gradient waits, and for how
@@ -279,11 +299,16 @@ TEST(ReplicatedMemory, ForLoopOptimizersNeedTemporariesOfTheTensorInHand) {
   MemoryPlan plan;
   plan.optimizer.state_bytes_per_element = 8;
   const StepMemory without = step_memory(three_layers(), plan, bare_gpu());
-  plan.optimizer.largest_temporary_bytes_per_element = 8;
+  plan.optimizer.loop.scratch = 4;
   const StepMemory with = step_memory(three_layers(), plan, bare_gpu());
   EXPECT_EQ(with.moment, "optimizer step");
-  EXPECT_EQ(with.at_peak.at("temporaries"), 2 * w);
+  EXPECT_EQ(with.at_peak.at("temporaries"), w);
   EXPECT_GT(with.allocated, without.allocated);
+  // The denominator of the tensor before is there until this one has its own.
+  plan.optimizer.loop.kept = 4;
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 3 * w);
+  plan.optimizer.loop.decayed = 4;
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 4 * w);
 }
 
 TEST(ReplicatedMemory, ATensorOfAnotherRuleHasStateAndTemporariesOfItsOwn) {

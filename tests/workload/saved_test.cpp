@@ -180,6 +180,30 @@ TEST(SavedActivations, OfMegatronsLossAreWorkedOnInPlace) {
   EXPECT_EQ(workspace(true, true), workspace(false, false));
 }
 
+// nanotron subtracts the maximum out of place: the fp32 logits and a copy, where Megatron-LM has one. Where every query
+// head has keys of its own it keeps a further copy of keys and values.
+TEST(SavedActivations, OfNanotronAreFurtherCopies) {
+  StepOptions options;
+  options.precision = Precision::pure_bf16;
+  options.parallel.tensor.split_loss = true;
+  options.parallel.tensor.copies = false;
+  const auto step = [&](FrameworkKind framework, std::int64_t kv_heads) {
+    options.framework = framework;
+    options.parameters = {{"layers", 2},          {"hidden", 1024},  {"heads", 16},
+                          {"kv_heads", kv_heads}, {"mlp", 2048},     {"vocabulary", 8000},
+                          {"sequence", 512},      {"upcast_loss", 1}};
+    return build_step(*load_model("llama"), options);
+  };
+  const TrainingStep megatron = step(FrameworkKind::megatron, 16);
+  const TrainingStep nanotron = step(FrameworkKind::nanotron, 16);
+  EXPECT_EQ(saved_bytes(nanotron) - saved_bytes(megatron), 2 * 2 * 512 * 1024 * 2);
+  EXPECT_EQ(saved_bytes(step(FrameworkKind::nanotron, 4)),
+            saved_bytes(step(FrameworkKind::megatron, 4)));
+  EXPECT_EQ(megatron.layers.back().forward_workspace_bytes, 0);
+  EXPECT_EQ(nanotron.layers.back().forward_workspace_bytes,
+            2 * 512 * 8000);  // beside bf16 and one of fp32
+}
+
 // Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", section 4.1:
 // a transformer layer in 16 bits with dropout keeps s*b*h*(34 + 5*a*s/h) bytes.
 TEST(SavedActivations, EqualKorthikantisFormula) {

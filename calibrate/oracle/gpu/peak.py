@@ -5,6 +5,7 @@ with a line: the values of torch.cuda.max_memory_allocated() and max_memory_rese
 own, so that no job sees another's memory.
 """
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -25,7 +26,8 @@ DEFAULTS = dict(mode="ddp", batch=2, world=8, precision="fp32", optimizer="sgd",
                 sequence=1024, foreach=None, fused=None, layers=None, image=224, view=False, reshard=None, prefetch="pre",
                 limit=True, sharding="full_shard", group=0, micro=1, sync=True, ckpt=False, use_orig=False, wrap=None,
                 offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False,
-                lora=None, half=False, quantize=None, nested=False, frozen=())
+                lora=None, half=False, quantize=None, nested=False, frozen=(), hook=None, wrap_size=0, reduce=0)
+IN_FLIGHT = []  # the message of the latest exchange, which NCCL holds until it is over: to the next one, or to the end of backward
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
@@ -62,12 +64,24 @@ def ddp(job, model):
         options["bucket_cap_mb"] = job.bucket_mb
     net = nn.parallel.DistributedDataParallel(model, **options)
 
-    def plain(state, bucket):  # this future carries a tensor, unlike the fake process group's
-        done = torch.futures.Future()
-        done.set_result(bucket.buffer())
-        return done
+    class Reduced:  # this future carries a tensor, unlike the fake process group's
+        def __init__(self, tensor, **ignored):
+            IN_FLIGHT[:] = [tensor]
+            self.future = torch.futures.Future()
+            self.future.set_result([tensor])
 
-    net.register_comm_hook(None, plain)
+        def get_future(self):
+            return self.future
+
+    def plain(state, bucket):
+        return Reduced(bucket.buffer()).future.then(lambda done: done.value()[0])
+
+    if job.hook:
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+        dist.all_reduce = Reduced
+        net.register_comm_hook(None, getattr(default_hooks, job.hook.replace("-", "_") + "_hook"))
+    else:
+        net.register_comm_hook(None, plain)
     return net
 
 
@@ -78,7 +92,7 @@ def fsdp2(job, model, units):
         mesh = dist.init_device_mesh("cuda", (job.world // job.group, job.group), mesh_dim_names=("replicas", "shards"))
     else:
         mesh = dist.init_device_mesh("cuda", (job.world,))
-    options = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half) if half else
+    options = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32 if job.reduce == 4 else half) if half else
                    MixedPrecisionPolicy(), offload_policy=CPUOffloadPolicy() if job.offload else OffloadPolicy())
     if job.reshard is not None:
         options["reshard_after_forward"] = job.reshard
@@ -93,7 +107,7 @@ def fsdp2(job, model, units):
 
 def fsdp1(job, model, units, on_meta):
     from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy
-    from torch.distributed.fsdp.wrap import CustomPolicy
+    from torch.distributed.fsdp.wrap import CustomPolicy, size_based_auto_wrap_policy
     half = HALF.get(job.precision)
     chosen = {id(unit) for unit in units}
     prefetch = {"pre": BackwardPrefetch.BACKWARD_PRE, "post": BackwardPrefetch.BACKWARD_POST, "none": None}[job.prefetch]
@@ -103,8 +117,11 @@ def fsdp1(job, model, units, on_meta):
                                                        mesh_dim_names=("replicas", "shards"))
     if on_meta:
         options["param_init_fn"] = lambda module: module.to_empty(device="cuda", recurse=False)
+    policy = CustomPolicy(lambda module: id(module) in chosen)
+    if job.wrap_size:
+        policy = functools.partial(size_based_auto_wrap_policy, min_num_params=job.wrap_size)
     return FullyShardedDataParallel(
-        model, auto_wrap_policy=CustomPolicy(lambda module: id(module) in chosen), device_id=0,
+        model, auto_wrap_policy=policy, device_id=0,
         mixed_precision=MixedPrecision(param_dtype=half, reduce_dtype=half) if half else None,
         use_orig_params=job.use_orig, sync_module_states=False,
         sharding_strategy=getattr(ShardingStrategy, job.sharding.upper()), limit_all_gathers=job.limit,
@@ -141,6 +158,14 @@ def adapted(job, model):
     return model
 
 
+def submodule(model, path):
+    """By name, or by place where torchvision's names are others (RegNet's `block1-0`)."""
+    for name in path.split("."):
+        children = dict(model.named_children())
+        model = children[name] if name in children else [*children.values()][int(name)]
+    return model
+
+
 def measure(given):
     job = type("Job", (), {**DEFAULTS, **given})
     library = replace_convolutions()
@@ -168,7 +193,7 @@ def measure(given):
         model = model.to(memory_format=torch.channels_last)
     model.train()
     if sharded:
-        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
+        units = [] if job.wrap_size else [submodule(model, path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
     if job.mode in ("ddp", "zero"):
         net = ddp(job, model)
     elif job.mode == "fsdp2":
@@ -230,6 +255,7 @@ def measure(given):
                 del out
                 mark("forward")
                 loss.backward()
+                IN_FLIGHT.clear()
                 mark("backward")
                 del loss
         if job.clip:

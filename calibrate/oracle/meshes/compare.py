@@ -4,7 +4,7 @@
     compare.py --lockstep PROGRAM [--python PYTHON] [--record] [--only TEXT]
 
 The genuine figures come from genuine.jsonl beside this script. With --python they are measured: PYTHON has PyTorch's
-CUDA wheel, torchtitan and megatron-core, and runs memory.py, titan.py and mcore.py on a CUDA runtime that computes
+CUDA wheel, torchtitan, megatron-core and nanotron, and runs memory.py, titan.py, mcore.py and nano.py on a CUDA runtime that computes
 nothing (../gpu/cuda_stub.c, built with gcc). --record writes the measured figures to the file. The exit code is 1 where
 a limit below is broken; docs/oracle.md gives the reason of each limit.
 """
