@@ -424,8 +424,8 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
   if (kernel.pass != Pass::forward) rate *= in_parts ? 1.14 : law.attention_backward;
   const double head = static_cast<double>(std::max<std::int64_t>(kernel.k, 1));
   const double softmax = (1 + law.attention_softmax * 128 / head) / (1 + law.attention_softmax);
-  // The kernels compute whole tiles of at least 64 queries and keys, also if a sequence fills only a
-  // part of its last tile: 197 tokens of a vision transformer cost as much as 256
+  // The kernels compute whole tiles of at least 64 queries and keys, also if a sequence fills only
+  // a part of its last tile: 197 tokens of a vision transformer cost as much as 256
   // (flash_fwd_launch_template.h of FlashAttention-2; kQueriesPerBlock and kKeysPerBlock of
   // mem_eff_attention).
   const auto filled = [](std::int64_t length) {

@@ -90,8 +90,8 @@ MuonSizes muon_sizes(Precision precision);
 // half-precision gradients. Matrices of muon have matrix_memory() instead.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Temporaries of one tensor in the for-loop implementation, which updates one tensor after the other.
-// All members are 0 for other implementations.
+// Temporaries of one tensor in the for-loop implementation, which updates one tensor after the
+// other. All members are 0 for other implementations.
 LoopTemporaries optimizer_loop_temporaries(const OptimizerSpec& optimizer, Precision precision);
 
 // Work of one update.

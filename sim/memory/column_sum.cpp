@@ -1,4 +1,6 @@
-// The launch that PyTorch chooses for sums of columns, and the partial sums that it keeps in memory.
+// Repeats PyTorch's choice of a launch for sums of columns, and computes the partial sums that the
+// launch keeps in device memory. The names follow setReduceConfig of PyTorch 2.15
+// (aten/src/ATen/native/cuda/Reduce.cuh).
 #include "memory/column_sum.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// The scratch that PyTorch's reduction kernel allocates for the sums of a matrix's columns, which are
-// the gradient of a bias.
+// Scratch memory that PyTorch's reduction kernel allocates to sum the columns of a matrix, which
+// gives the gradient of a bias. LayerPlayer (memory/layer_player.hpp) adds it to the peak of a
+// backward.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,10 @@
 
 namespace lockstep {
 
-// Bytes while the columns of a matrix of rows x columns are summed; 0 = blocks of threads need not
-// meet. Sums are fp32. aten/src/ATen/native/cuda/Reduce.cuh of PyTorch 2.15, setReduceConfig and
-// global_memory_size: the size does not shrink where a block holds many columns.
+// Bytes of scratch while the columns of a matrix of rows x columns are summed in fp32; 0 if one
+// block of threads sums each column alone. Source: setReduceConfig and global_memory_size of
+// PyTorch 2.15 (aten/src/ATen/native/cuda/Reduce.cuh), which do not reduce the size if a block
+// holds many columns.
 double column_sum_scratch(std::int64_t rows, std::int64_t columns, const Device& device);
 
 }  // namespace lockstep

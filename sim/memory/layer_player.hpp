@@ -235,8 +235,8 @@ class LayerPlayer {
   }
 
   // cuBLAS's workspace, which is allocated for each call (fact 124), unless the device description
-  // says that libraries hold theirs permanently. A product with a bias runs on cuBLASLt, which takes
-  // 1 MiB on every GPU (PyTorch 2.15, observed under calibrate/oracle/gpu).
+  // says that libraries hold theirs permanently. A product with a bias runs on cuBLASLt, which
+  // takes 1 MiB on every GPU (PyTorch 2.15, observed under calibrate/oracle/gpu).
   void matmul_workspace(bool with_bias = false) {
     if (device_.kept_workspace_bytes > 0) return;
     constexpr double of_lt = 1024.0 * 1024;

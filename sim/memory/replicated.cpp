@@ -143,7 +143,8 @@ void ReplicatedState::gradient(std::size_t parameter) {
   const double bytes = gradient_elements_[parameter] * gradient_bytes_;
   Block fresh = tape_.allocate(MemoryKind::gradients, bytes, {names_[parameter]});
   if (first_part_[parameter] != nothing && is_autocast(step_.precision)) {
-    // Autograd adds to a tensor that is nobody else's: what the cast of the head's weight gave back.
+    // Autograd adds in place to a tensor that nothing else references: the gradient that the cast
+    // of the head's weight returned.
     tape_.free(std::exchange(fresh, std::exchange(first_part_[parameter], nothing)));
   } else if (first_part_[parameter] != nothing) {
     // The head's part is a transposed view, and autograd adds out of place.

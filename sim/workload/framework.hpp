@@ -1,4 +1,5 @@
-// The training code, whose layers, losses and gradients differ from plain PyTorch modules'.
+// Names the training code. Its layers, loss and gradients keep other tensors than plain PyTorch
+// modules, and its host takes another time per operator (costs/host.hpp).
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
 """nanotron's own Llama, loss, fp32 gradient accumulation and optimizers on the stub, per rank: ../gpu/stub.py PYTHON nano.py '{"tp": 2, "dp": 2}' ...
 
-Prints what memory.py prints. The environment needs `pip install --no-deps nanotron` (0.4) and flash-attn's Python half
+The output is that of memory.py. The environment needs `pip install --no-deps nanotron` (0.4) and flash-attn's Python half
 (`FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE pip install --no-deps --no-build-isolation flash-attn==2.6.3`, `pip install einops`).
 Genuine: LlamaForTraining, DistributedTrainer._init_model and training_step, the optimizers, flash-attn's autograd functions.
-Ours: the kernels behind flash-attn and Triton, which only allocate what they return; data of zeros; one stage.
+Ours: the kernels behind flash-attn and Triton, which only allocate their results; data of zeros; one stage.
   async: tp_linear_async_communication; zero: stage 0 or 1; accumulate_fp32: gradients in fp32 beside master weights
 """
 import gc

@@ -21,6 +21,32 @@ Tape::Block gradient(Tape& tape, const Parameter& of, double element_bytes) {
   return tape.allocate(MemoryKind::gradients,
                        static_cast<double>(of.gradient_elements()) * element_bytes, {of.name});
 }
+// Allocates the secondary shards of ZeRO++, which stay.
+void make_secondary_shards(Tape& tape, const FsdpLayout& layout,
+                           const std::vector<ShardedUnit>& units) {
+  for (const ShardedUnit& unit : units) {
+    if (unit.expert) continue;
+    const double elements = unit.elements / layout.node_groups.ranks;
+    tape.allocate(MemoryKind::parameters, elements * layout.gather_bytes,
+                  {"secondary shard", unit.name});
+  }
+}
+
+// FSDP1 allocates each unit's flat tensors once on the compute stream and frees them (PyTorch 2.15,
+// _flat_param.py, init_flat_param_attributes). Their segments stay in the cache.
+void make_flat_tensors(Tape& tape, const FsdpLayout& layout,
+                       const std::vector<ShardedUnit>& units) {
+  for (const ShardedUnit& unit : units) {
+    const auto touch = [&](double elements, double bytes_per_element) {
+      tape.touch(MemoryKind::temporaries, elements * bytes_per_element, {"all", unit.name});
+    };
+    const bool casts = unit.gather_bytes < layout.shard_bytes;
+    if (casts) touch(unit.shard, unit.gather_bytes);
+    touch(unit.elements, unit.gather_bytes);
+    if (casts) touch(unit.elements, layout.shard_bytes);
+  }
+}
+
 }  // namespace
 
 ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&,
@@ -59,38 +85,16 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
   }
 }
 
-// FSDP1 allocates each unit's flat tensors once on the compute stream and frees them (PyTorch 2.15,
-// _flat_param.py, init_flat_param_attributes). Their segments stay in the cache.
-void ShardedState::make_flat_tensors() {
-  if (layout_.options.version == 2 || !layout_.sharded() || tape_.on_host()) return;
-  for (const ShardedUnit& unit : units_) {
-    const auto touch = [&](double elements, double bytes_per_element) {
-      tape_.touch(MemoryKind::temporaries, elements * bytes_per_element, {"all", unit.name});
-    };
-    const bool casts = unit.gather_bytes < layout_.shard_bytes;
-    if (casts) touch(unit.shard, unit.gather_bytes);
-    touch(unit.elements, unit.gather_bytes);
-    if (casts) touch(unit.elements, layout_.shard_bytes);
-  }
-}
-
 // Allocates the shards, and with ZeRO++ the secondary shards of each node.
 void ShardedState::construct() {
-  construct_shards();
-  make_flat_tensors();
-}
-
-void ShardedState::construct_shards() {
-  if (layout_.options.offloads_parameters()) return;
-  for (const ShardedUnit& unit : units_)
-    tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
-  if (!layout_.secondary_shards()) return;
-  for (const ShardedUnit& unit : units_) {
-    if (unit.expert) continue;
-    const double elements = unit.elements / layout_.node_groups.ranks;
-    tape_.allocate(MemoryKind::parameters, elements * layout_.gather_bytes,
-                   {"secondary shard", unit.name});
+  if (!layout_.options.offloads_parameters()) {
+    for (const ShardedUnit& unit : units_) {
+      tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
+    }
+    if (layout_.secondary_shards()) make_secondary_shards(tape_, layout_, units_);
   }
+  const bool fsdp1 = layout_.options.version == 1;
+  if (fsdp1 && layout_.sharded() && !tape_.on_host()) make_flat_tensors(tape_, layout_, units_);
 }
 
 void ShardedState::begin_forward(bool first_micro_batch, bool last_micro_batch) {
@@ -197,7 +201,8 @@ void ShardedState::parameter_gradients(int layer) {
       whole = sum;
       part = unit.waiting.erase(part);
     }
-    // Autograd adds to what FSDP2 keeps in the type of the gradients (accumulate_unsharded_grad_if_needed).
+    // FSDP2 accumulates unsharded gradients in place if they have the type of the reduction
+    // (accumulate_unsharded_grad_if_needed).
     if (layout_.options.version == 2 && layout_.reduce_bytes == layout_.gather_bytes &&
         !unit.accumulated.empty()) {
       tape_.free(whole);

@@ -36,8 +36,6 @@ class ShardedState {
   void zero_gradients();
 
  private:
-  void construct_shards();
-  void make_flat_tensors();
   // Executes the actions of a hook on the allocator.
   void carry_out(FsdpOrder::Actions actions);
   void begin_backward_of(int unit);
