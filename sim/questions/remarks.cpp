@@ -79,19 +79,21 @@ class PointOptions {
   std::vector<Idle> list_;
 };
 
-// Whether any cost of the step would differ with contiguous images: builds the step with contiguous
-// images and compares costs, workspaces and saved tensors layer by layer.
+// Whether any cost of the step differs between the two layouts of images: expands the point with
+// each layout, without anchors, and compares costs, workspaces and saved tensors layer by layer.
 bool PointOptions::layout_matters() const {
   const auto convolves = [](const Layer& layer) { return layer.kind == "conv"; };
   if (on_cpu() && any_layer(convolves)) return true;  // oneDNN's workspaces differ
-  StepOptions contiguous = point_.step_options;
-  contiguous.channels_last = false;
-  TrainingStep other = build_step(*point_.model, contiguous);
-  other.precision = step_.precision;
-  if (point_.profile) use_measured_workspaces(*point_.profile, other);  // as in `step_`
-  for (std::size_t i = 0; i < step_.layers.size(); ++i) {
-    const Layer &a = step_.layers[i], &b = other.layers[i];
-    const LayerCost x = job_.costs->layer(step_, i), y = job_.costs->layer(other, i);
+  Scenario scenario = scenario_;
+  scenario.strategies = {scenario_.strategies[point_.entry]};
+  scenario.gpus = {job_.mesh.gpus()};
+  scenario.anchor.clear();
+  const Job last = expand(scenario).front().job;
+  scenario.memory_format = MemoryFormat::contiguous;
+  const Job first = expand(scenario).front().job;
+  for (std::size_t i = 0; i < last.step->layers.size(); ++i) {
+    const Layer &a = last.step->layers[i], &b = first.step->layers[i];
+    const LayerCost x = last.costs->layer(*last.step, i), y = first.costs->layer(*first.step, i);
     if (x.forward.busy != y.forward.busy || x.forward.host != y.forward.host ||
         x.backward.busy != y.backward.busy || x.backward.host != y.backward.host ||
         a.forward_workspace_bytes != b.forward_workspace_bytes ||

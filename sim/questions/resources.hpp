@@ -28,6 +28,7 @@ inline constexpr std::array resources{
                      &m.device.bf16_flops, &m.device.fp8_flops, &m.device.fp4_flops}) {
                  *peak *= factor;
                }
+               m.device.clock_hz *= factor;  // kernels that instructions limit follow the clock
              }},
     Resource{"memory bandwidth", Limit::compute, "", "more memory bandwidth", true,
              [](Machine& m, Framework&, double factor) { m.device.memory_bandwidth *= factor; }},

@@ -150,7 +150,7 @@ const TimelineLane& lane(const StepTimeline& timeline, const std::string& name) 
 
 TEST(Chapter, ATimelineIsTheStepOfTheRecord) {
   const ReportChapter chapter = chapter_of(
-      "model: resnet50\nprecision: amp-fp16\ngpus: [1, 4]\n"
+      "model: resnet50\nprecision: amp-fp16\ngpus: [1, 4]\nsimulation: {steps: 40}\n"
       "strategies: [ddp, fsdp, {parameter_server: {servers: 2}}]\n");
   const std::vector<StepTimeline> timelines = timelines_of(chapter);
   ASSERT_EQ(timelines.size(), 3u);
