@@ -66,7 +66,7 @@ def nanotron_row(source, number, row):
 
 def nanotron():
     """Steps of nanotron; rank 0 is on the first stage. Seven rows are left out: they ran a smaller
-    batch, up to 40 times slower than their neighbors, for reasons that the source does not give."""
+    batch, up to 40 times slower than their neighbours, for reasons that the source does not give."""
     for number, row in enumerate(read_table("nanotron_h100.csv")):
         if row["flag"]:
             continue

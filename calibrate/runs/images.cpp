@@ -150,7 +150,7 @@ ImageSets read_cifar10(const fs::path& folder, std::int64_t classes) {
 Images synthetic(std::int64_t count, std::uint32_t first, std::int64_t classes,
                  std::uint64_t seed) {
   constexpr std::uint32_t side = 28, block = 4;
-  constexpr double contrast = 40, noise = 60;  // standard deviations, in gray levels of 256
+  constexpr double contrast = 40, noise = 60;  // standard deviations, in grey levels of 256
   Images images;
   images.count = count;
   images.height = images.width = side;

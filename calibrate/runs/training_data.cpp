@@ -1,4 +1,4 @@
-// Converts images to batches of the network's input shape: normalized, enlarged or averaged down,
+// Converts images to batches of the network's input shape: normalised, enlarged or averaged down,
 // padded, and with the network's number of channels. Images that are enlarged are handled pixel by
 // pixel, because a dozen small ATen calls would take as long as a layer of a small network.
 #include "runs/training_data.hpp"

@@ -12,8 +12,8 @@ namespace lockstep {
 
 // Converts images to the network's input. Pixels get mean 0 and standard deviation 1 over the
 // training set. Images are enlarged by the largest whole factor that fits and padded, or averaged
-// down if the network's input is smaller. A gray image is copied to every channel; a coloured image
-// becomes gray if the network has another number of channels.
+// down if the network's input is smaller. A grey image is copied to every channel; a coloured image
+// becomes grey if the network has another number of channels.
 class ImageBatches {
  public:
   ImageBatches(const Images& train, const TrainingStep& step, at::Device device);
@@ -27,7 +27,7 @@ class ImageBatches {
   at::Device device_;
   at::ScalarType type_;
   double mean_ = 0, deviation_ = 1;
-  std::vector<float> values_;  // normalized value of each level of a pixel (0 to 255)
+  std::vector<float> values_;  // normalised value of each level of a pixel (0 to 255)
 };
 
 // Classifies the images first, first + every, ... below `count`, and returns how many the network

@@ -1,5 +1,5 @@
 // Implements updates like torch.optim's for-loop implementations, tensor by tensor, with
-// torch.optim's default coefficients. Muon's orthogonalization is five Newton-Schulz steps in bf16
+// torch.optim's default coefficients. Muon's orthogonalisation is five Newton-Schulz steps in bf16
 // (torch.optim.Muon).
 #include "torch/optimizer.hpp"
 

@@ -53,7 +53,7 @@ at::Tensor layer_norm(const Call& c) {
   return at::layer_norm(c.x(), {c.x().size(-1)}, c.weight, c.bias, 1e-5);
 }
 
-// Normalizes over all features, or over the features of each head.
+// Normalises over all features, or over the features of each head.
 at::Tensor rms_norm(const Call& c) {
   const std::int64_t heads = c.get("heads", 1);
   const at::Tensor wide = (heads > 1 ? c.x().unflatten(-1, {heads, -1}) : c.x()).to(at::kFloat);

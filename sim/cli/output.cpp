@@ -44,7 +44,7 @@ std::string painted(std::string text) {
   return text;
 }
 
-// Whether stdout is a terminal that shows colours and the user allows them (no-color.org).
+// Whether stdout is a terminal that shows colours and the user allows them (no-colour.org).
 bool has_colours() {
   const auto says = [](const char* variable) {
     const char* value = std::getenv(variable);

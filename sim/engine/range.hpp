@@ -1,4 +1,4 @@
-// Vectorized passes over many values that compute their minimum, maximum or sum, and the vector
+// Vectorised passes over many values that compute their minimum, maximum or sum, and the vector
 // type for such loops. Used for the positions of lanes, of which a simulation may have thousands.
 #pragma once
 

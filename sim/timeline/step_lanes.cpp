@@ -4,7 +4,7 @@
 //
 //   compute       |forward|backward |exposed|update|
 //   communicator           |all_reduce|all_reduce|
-//   host          |issues|....|synchronizes|
+//   host          |issues|....|synchronises|
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -140,7 +140,7 @@ TEST(LayersDigest, WorkspacesAreConvolutions) {
 }
 
 // The machine gets slower and slower, every other step takes longer, and one step is interrupted.
-// Comparison with neighbors removes the trend, not the interruption.
+// Comparison with neighbours removes the trend, not the interruption.
 TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   std::vector<std::pair<double, double>> speeds;
   for (int i = 0; i < 40; ++i) speeds.emplace_back((1 + 0.01 * i) * (1 + 0.1 * (i % 2)), 1);
@@ -149,7 +149,7 @@ TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   const ProfileBatch batch = digested(speeds, not_calm).profile.models.at(0).batches.at(0);
   ASSERT_EQ(batch.step_factors.size(), 40u);
   for (std::size_t i = 0; i < 40; ++i) {
-    // The first and the last steps have neighbors on one side only.
+    // The first and the last steps have neighbours on one side only.
     const bool at_an_end = i < 8 || i >= 32;
     EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, at_an_end ? 0.05 : 0.025) << i;
   }

@@ -1,4 +1,4 @@
-// Does Muon of real training orthogonalize its updates, and which parameters does it leave to
+// Does Muon of real training orthogonalise its updates, and which parameters does it leave to
 // AdamW?
 #include "torch/optimizer.hpp"
 

@@ -136,7 +136,7 @@ TEST(ImageBatches, FitTheNetworksInput) {
   EXPECT_EQ(padded.input[1][0][0][27].item<float>(), 1);
 }
 
-// Every pixel of colored images follows the formula: twice the size, with a black border.
+// Every pixel of coloured images follows the formula: twice the size, with a black border.
 TEST(ImageBatches, AreEnlargedAndPaddedPixelByPixel) {
   Images images{3, 3, 13, 14, std::vector<std::uint8_t>(3 * 3 * 13 * 14), {0, 1, 2}};
   for (std::size_t i = 0; i < images.pixels.size(); ++i) {

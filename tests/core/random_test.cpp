@@ -108,7 +108,7 @@ TEST(Random, UniformFillsTheUnitIntervalEvenly) {
   EXPECT_LT(values.back(), 1);
 }
 
-// The vectorized draw of 1001 ranks must equal the draw of each rank, in the tails and around the
+// The vectorised draw of 1001 ranks must equal the draw of each rank, in the tails and around the
 // median.
 TEST(Random, ManyRanksDrawWhatEachDraws) {
   std::vector<double> values(1001);

@@ -63,7 +63,7 @@ TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
 }
 
 // For normally distributed samples, 96.1 % of the confidence bounds of nine values contain the true
-// center.
+// centre.
 TEST(Statistics, BoundsOfThePseudoMedianHoldTheTruth) {
   constexpr int samples = 4000;
   int held = 0;

@@ -315,7 +315,7 @@ TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
   };
   EXPECT_NEAR(slowdown(Collective::all_gather), 4, 1e-6);
   EXPECT_NEAR(slowdown(Collective::all_to_all), 4 * 8 * 8 / 15.0, 1e-6);
-  // If neighboring nodes lie on different sides, the ring crosses eight times.
+  // If neighbouring nodes lie on different sides, the ring crosses eight times.
   joined.fabric.trunks = {{{0, 2, 4, 6, 8, 10, 12, 14}, {1, 3, 5, 7, 9, 11, 13, 15}, node}};
   EXPECT_NEAR(slowdown(Collective::all_gather), 8, 1e-6);
   // With two trunks the slower one sets the rate; the link loads carry both.
@@ -544,7 +544,7 @@ TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
   // the measurement is of two nodes
   EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);
   // A measurement of zero buffered bytes counts. A point without a measurement takes the value of
-  // its neighbors.
+  // its neighbours.
   std::vector<double>& sender = machine.collectives[0].sender_seconds;
   sender = {0, 4e-3, 80e-3};
   EXPECT_EQ(host_host_copy(machine, 1e6).buffered_bytes, 0);

@@ -267,7 +267,7 @@ Program outer(Executor& world, Notes& notes, Program inner) {
   notes.push_back(-1);
 }
 
-// Canceling destroys the frames of a program, in every kind of wait and at every depth of nested
+// Cancelling destroys the frames of a program, in every kind of wait and at every depth of nested
 // programs.
 TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
   const Notes seen = both([](Executor& world, Notes& notes) {
@@ -299,7 +299,7 @@ TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
   expect_notes(seen, {90, 2, 90, 2, 90, 2, 90, 2, 20, 40, 5});
 }
 
-// A program may be canceled after it was woken or started and before its turn. Its slot may then
+// A program may be cancelled after it was woken or started and before its turn. Its slot may then
 // belong to another program, which must not be affected.
 TEST(Executors, CancelProgramsWhoseTurnHasCome) {
   const Notes seen = both([](Executor& world, Notes& notes) {

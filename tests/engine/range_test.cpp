@@ -1,4 +1,4 @@
-// Do the vectorized passes over many values equal the computation of each value, for any number of
+// Do the vectorised passes over many values equal the computation of each value, for any number of
 // values?
 #include "engine/range.hpp"
 

@@ -494,7 +494,7 @@ TEST(World, EndsWhatGoesOnBesideIt) {
     world.run();
     return std::vector<double>{pushed, changes, world.now()};
   });
-  EXPECT_NEAR(seen[0], 4.5, near);  // 0.5 MB in the seconds with the neighbor, 1 MB in the others
+  EXPECT_NEAR(seen[0], 4.5, near);  // 0.5 MB in the seconds with the neighbour, 1 MB in the others
   EXPECT_EQ(seen[1], 4);
   EXPECT_NEAR(seen[2], seen[0], near);
 }

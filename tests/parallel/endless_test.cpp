@@ -14,7 +14,7 @@ int count(const RankProgram& program, Deed deed) {
                                         [&](const Action& a) { return a.deed == deed; }));
 }
 
-// In every step each stage receives as many messages as its neighbor sends. The opening has the
+// In every step each stage receives as many messages as its neighbour sends. The opening has the
 // forwards by which the stage runs ahead.
 TEST(EndlessProgram, SendsWhatTheNextStageReceives) {
   for (const int micro : {1, 3, 8}) {

@@ -17,7 +17,7 @@ namespace {
 using enum PipelineSchedule;
 
 constexpr double left = 64, row = 19;
-// Colors that are distinguishable without color vision (Okabe and Ito).
+// Colours that are distinguishable without colour vision (Okabe and Ito).
 constexpr auto forward_colour = "#56b4e9", backward_colour = "#009e73", input_colour = "#f0e442",
                weight_colour = "#e69f00";
 
@@ -111,7 +111,7 @@ TEST(Pictures, OfSchedules) {
   expect_drawn("schedules.svg", svg(width, y - 22, "Schedules of a pipeline of four stages", body));
 }
 
-// Ranks of the same group have the same number and color.
+// Ranks of the same group have the same number and colour.
 std::string axis_row(const std::string& axis, const RankGroups& groups, double y, double unit) {
   constexpr std::array colours{"#56b4e9", "#e69f00", "#009e73", "#f0e442",
                                "#0072b2", "#d55e00", "#cc79a7", "#999999"};

@@ -25,7 +25,7 @@ PICTURES = None
 SCENARIOS = ["scenarios/ovi2026/vgg16.yaml", "scenarios/study_which_strategy.yaml", "scenarios/does_not_fit.yaml",
              "scenarios/gpt_64_gpus.yaml", "scenarios/parameter_server_sharding.yaml", "tests/report/trained.yaml"]
 
-# The number of colors on each canvas.
+# The number of colours on each canvas.
 DRAWN = """
 return [...document.querySelectorAll("canvas[data-chart], canvas[data-timeline]")].map((canvas) => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;

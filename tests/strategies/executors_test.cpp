@@ -88,9 +88,9 @@ RC_GTEST_PROP(BothExecutors, AgreeOnZero, ()) {
   expect_same(random_job(), options);
 }
 
-// Two nodes whose network cards set the pace. A neighbor that takes half of a card doubles the time
+// Two nodes whose network cards set the pace. A neighbour that takes half of a card doubles the time
 // of every byte, one that takes three quarters makes it 4 times as long: the difference is 1 / 0.25
-// - 1 / 0.5 = 2 times the time on a free card. If the neighbor takes three quarters for two thirds
+// - 1 / 0.5 = 2 times the time on a free card. If the neighbour takes three quarters for two thirds
 // of the time, in bursts much shorter than a step, bytes move at a quarter of the card's rate in
 // the bursts and at the strategy's own rate between them.
 TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {

@@ -148,7 +148,7 @@ TEST(Gossip, OnASlowNetworkItBeatsAServer) {
   EXPECT_LT(step(on(RingGraph{})), 0.2 * step(ParameterServerOptions{}));
 }
 
-// A rank's exchange begins when its two neighbors are ready, and waits for no other rank.
+// A rank's exchange begins when its two neighbours are ready, and waits for no other rank.
 TEST(Gossip, ARankWaitsForItsNeighboursOnly) {
   Job job = toy_job();
   job.stragglers.per_step = Lognormal{0.3};

@@ -26,7 +26,7 @@ std::vector<RankGroups> mesh(int ranks, int size) {
 }
 
 // One GPU of 4,096 is slow; the groups are 512 nodes of 8 GPUs. There are four kinds of ranks: the
-// slow one, its 7 neighbors, the 511 ranks with the same place in their node, and the rest.
+// slow one, its 7 neighbours, the 511 ranks with the same place in their node, and the rest.
 TEST(LaneClasses, OneSlowRankMakesFour) {
   std::vector<int> kinds(4096, 0);
   kinds[77] = 1;

@@ -113,7 +113,7 @@ TEST(Exchanges, GoAtThePaceOfEachStep) {
   }
 }
 
-// As in Megatron-LM, tensor ranks are neighbors, and pipeline ranks are farthest apart.
+// As in Megatron-LM, tensor ranks are neighbours, and pipeline ranks are farthest apart.
 TEST(MeshGroups, LieWhereTheFactsSay) {
   Job job = toy_job();
   job.mesh = {.pipeline = 2, .data = 4, .context = 1, .tensor = 8};  // nodes of 8

@@ -156,8 +156,8 @@ TEST(ParameterServerJob, OneUplinkMayBeSlow) {
   EXPECT_GT(remote(2), usual);
 }
 
-// A neighbor takes half of every NIC, so three pushes and answers through the server's NIC take
-// twice as long. If the neighbor sends half of the time, in many short bursts, they take a third
+// A neighbour takes half of every NIC, so three pushes and answers through the server's NIC take
+// twice as long. If the neighbour sends half of the time, in many short bursts, they take a third
 // longer.
 TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
   Job job = toy_job(4, 1);

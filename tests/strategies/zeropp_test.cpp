@@ -45,7 +45,7 @@ TEST(ZeroPlusPlus, QuantisedWeightsAreAByteEach) {
   EXPECT_LT(relative(run(toy).step, toy.units * (2 * g + r) + toy.costs.update), 1e-9);
 }
 
-// Quantized gradients have half a byte each. They go to the ranks of the node, and the node's sum
+// Quantised gradients have half a byte each. They go to the ranks of the node, and the node's sum
 // goes to the other nodes.
 TEST(ZeroPlusPlus, QuantisedGradientsGoThroughTheNode) {
   Toy toy = two_nodes();

@@ -1,4 +1,4 @@
-// With adapters, frozen parameters and quantized weights, which parameters are trained, what does
+// With adapters, frozen parameters and quantised weights, which parameters are trained, what does
 // backward run and keep, and how many bytes do frozen weights take?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -181,7 +181,7 @@ TEST(Kernels, BatchNormHasThreeBuffers) {
   EXPECT_EQ(bytes, 2 * 4.0 * 26560 + 8 * 53) << "26,560 normalised channels";
 }
 
-// Forward reads the input for the sums and once more to normalize it. Backward reads input and
+// Forward reads the input for the sums and once more to normalise it. Backward reads input and
 // gradient twice each.
 TEST(Kernels, BatchNormReadsEverythingTwice) {
   const TrainingStep step = build_step(*load_model("resnet50"), {});
@@ -193,7 +193,7 @@ TEST(Kernels, BatchNormReadsEverythingTwice) {
   EXPECT_EQ(norm.backward.front().bytes_written, bytes);
 }
 
-// A wide batch norm casts its input to fp32, normalizes it there and casts back; backward keeps an
+// A wide batch norm casts its input to fp32, normalises it there and casts back; backward keeps an
 // fp32 copy of the input.
 TEST(Kernels, AWideBatchNormIsBetweenCasts) {
   StepOptions options;

@@ -1,6 +1,6 @@
 """Networks as people write them in PyTorch: nanoGPT's, Llama's, torchvision's.
 
-Only sizes matter: nothing is initialized.
+Only sizes matter: nothing is initialised.
 """
 import torch
 from torch import nn

@@ -6,7 +6,7 @@ Prints memory as memory.py does, or with "order": true the events of order.py. T
 `pip install --no-deps megatron-core` (0.16.1 with Python 3.11).
 Genuine: GPTModel from its local spec, get_forward_backward_func, DistributedDataParallel, the distributed optimizer.
 The local spec has no Transformer Engine, no Apex and no fused kernels: context parallelism is impossible, and attention
-materializes its scores. Ours: layer norms by torch.nn.LayerNorm (Megatron's own layer norm refuses sequence parallelism
+materialises its scores. Ours: layer norms by torch.nn.LayerNorm (Megatron's own layer norm refuses sequence parallelism
 without Apex), and data of zeros.
   gpt: learned positions, tied head, biases, dropout, softmax in bf16 (as its fused kernel saves); without it rotary
        positions, untied head, no biases and no dropout, softmax in fp32

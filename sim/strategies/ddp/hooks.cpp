@@ -98,7 +98,7 @@ HookPlan power_sgd(const Bucket& bucket, const std::vector<GradientTensor>& tens
   if (plain > 0) plan.steps.push_back({add_error, all_reduce(plain)});
   if (compressed > 0) {
     QueuedWork first_product = costs.stream(matrices + p, compressed);
-    // Fused orthogonalization reads and writes P once for each column.
+    // Fused orthogonalisation reads and writes P once for each column.
     QueuedWork orthogonal = costs.stream(2 * rank * p, rank * compressed);
     if (schmidt) {
       first_product = append(gram_schmidt(q, rank, compressed, costs), first_product);

@@ -351,7 +351,7 @@ def _numbered_paths(module: str) -> list[str]:
 
 def _set_blocks(nodes: list[Node]) -> None:
     """Finds repeated modules by their names: the outermost that end in a number of their own ("layer1.0",
-    "encoder_layer_0"), hold more than one module, and have neighbors."""
+    "encoder_layer_0"), hold more than one module, and have neighbours."""
     held: dict[str, set[str]] = {}
     for node in nodes:
         for path in _numbered_paths(node.module):
