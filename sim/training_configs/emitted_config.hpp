@@ -1,5 +1,5 @@
 // Files that start a scenario's training: the inverse of imported_config.hpp. Used by `export
-// --emit` and `recommend --emit`; docs/import-config.md ("Files out") lists the formats.
+// --emit` and `recommend --emit`; docs/import-config.md lists the formats.
 #pragma once
 
 #include <string>
