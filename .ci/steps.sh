@@ -1,16 +1,17 @@
-# What .ci/run and .ci/nightly share: steps that say how long they took, and how tests end. Sourced.
+# Sourced by .ci/run and .ci/nightly: steps that print how long they took, and the ends of test runs.
 
 as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo "$@"; fi; }
 
 step_name= step_began=0
-# step NAME: begins a step; says how long the one before it took. Without a name: that only.
+# step NAME: begins a step and prints how long the step before it took. Without a name: prints that
+# only.
 step() {
   if [[ -n $step_name ]]; then printf -- '-- %d s: %s\n' $((SECONDS - step_began)) "$step_name"; fi
   step_name=$* step_began=$SECONDS
   if [[ -n $step_name ]]; then printf '\n== %s\n' "$step_name"; fi
 }
 
-# slowest_tests REPORT: the 25 slowest of ctest's --output-junit.
+# slowest_tests REPORT: prints the 25 slowest tests of ctest's --output-junit.
 slowest_tests() {
   python3 - "$1" <<'PYTHON'
 import sys
@@ -23,8 +24,8 @@ for seconds, name in sorted(tests, reverse=True)[:25]:
 PYTHON
 }
 
-# test_with_report [CTEST OPTIONS]: `./lockstep test`, then the slowest tests and the time of the step,
-# and ctest's summary last. Returns ctest's exit code.
+# test_with_report [CTEST OPTIONS]: runs `./lockstep test` and prints the slowest tests, the time of
+# the step and, last, ctest's summary. Returns ctest's exit code.
 test_with_report() {
   local folder status=0
   folder=$(mktemp -d)

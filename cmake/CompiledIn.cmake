@@ -1,5 +1,5 @@
 # compiled_in(SOURCES HEADER PATHS NAME): adds to the list SOURCES a C++ source that defines
-# lockstep::NAME, the text of the files PATHS, one after the other; HEADER declares it.
+# lockstep::NAME, the text of the files PATHS, one after the other. HEADER declares it.
 set(COMPILED_IN_TEMPLATE ${CMAKE_CURRENT_LIST_DIR}/text_file.cpp.in)
 function(compiled_in sources header paths name)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${paths})

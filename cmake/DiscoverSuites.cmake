@@ -1,7 +1,7 @@
-# Run after a test program was built: writes FILE with one ctest entry for each of its suites. A process
-# for each test would load LibTorch, or start the simulator, a thousand times.
-# With -DEACH=ON one for each test all the same. -DSLOW=A,B: suites with the label `slow`, which start
-# first, so that none is alone at the end.
+# Runs after the build of a test program: writes FILE with one ctest entry for each of its suites. A
+# process for each test would load LibTorch, or start the simulator, a thousand times.
+# -DEACH=ON writes one entry for each test nevertheless. -DSLOW=A,B names suites that get the label
+# `slow`; they start first, so that none is alone at the end.
 #   cmake -DPROGRAM=... -DNAME=... -DFILE=... "-DPROPERTIES=TIMEOUT;120;..." -P DiscoverSuites.cmake
 cmake_policy(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result)
@@ -12,7 +12,8 @@ string(REPLACE "\n" ";" lines "${listed}")
 string(REPLACE "," ";" SLOW "${SLOW}")
 set(text "")
 foreach(line ${lines})
-  # "Suite.", "Instance/Suite." or "Suite/0.  # TypeParam = int"; below it its tests, indented.
+  # A suite is a line "Suite.", "Instance/Suite." or "Suite/0.  # TypeParam = int"; its tests
+  # follow, indented.
   if(line MATCHES "^([A-Za-z0-9_/]+)\\.( *#.*)?$")
     set(suite ${CMAKE_MATCH_1})
     set(test *)

@@ -1,5 +1,5 @@
-// Files of a test, in a folder of its own that goes with it. A test that leaves anything else in
-// the temporary folder fails (test_main.cpp).
+// A folder for the files of one test, removed when the test ends. A test that leaves a file
+// elsewhere in the temporary folder fails (test_main.cpp).
 #pragma once
 
 #include <filesystem>
@@ -26,10 +26,10 @@ class TestFolder {
   std::filesystem::path path_;
 };
 
-// The running test's: made when first asked for, removed at the test's end.
+// The folder of the running test: created at the first call, removed at the end of the test.
 TestFolder& test_folder();
 
-// Removes what lies in the temporary folder of this process; returns its names, sorted.
+// Removes all files from the temporary folder of this process; returns their names, sorted.
 std::vector<std::string> remove_leftovers();
 
 }  // namespace lockstep

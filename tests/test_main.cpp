@@ -1,5 +1,5 @@
-// main() of all test programs: each has a temporary folder of its own, also for the programs that
-// it starts, and a test that leaves something there fails.
+// main() of all test programs. Each program has a temporary folder of its own, which the programs
+// that it starts inherit; a test that leaves a file there fails.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

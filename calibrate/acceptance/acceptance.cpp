@@ -1,6 +1,6 @@
-// Carries out `lockstep acceptance`: opens the folder of results, runs the units that are left
-// within the budget of time, predicts the real runs and writes the report. Every result is on disk
-// as soon as it is known, so a call that is cut off loses one unit at most.
+// Implements `lockstep acceptance`: opens the folder of results, runs the remaining units
+// (plan.hpp) within the time limit, predicts the real runs and writes the report. Every result is
+// written to disk immediately, so a call that is cut off loses at most one unit.
 #include "acceptance/acceptance.hpp"
 
 #include <fmt/format.h>
@@ -56,7 +56,8 @@ void make_folders(const std::string& folder) {
   }
 }
 
-// Results of two kinds of run, or of two machines, must not get mixed up.
+// Throws ConfigError if the folder has results of another kind of run or another machine, which
+// must not be mixed.
 void check_same(const std::string& folder, const std::string& there, const std::string& here) {
   if (there == here) return;
   throw file_error(
@@ -69,7 +70,7 @@ std::string kind_of(const Progress& progress) {
   return progress.device + (progress.quick ? " --quick" : "");
 }
 
-// Progress of an earlier call for this device and machine.
+// Reads the progress of earlier calls, which must have had the same device and machine.
 Progress open_progress(const AcceptanceOptions& options, const std::vector<Unit>& units) {
   Progress progress;
   progress.device = options.device;
@@ -85,7 +86,7 @@ Progress open_progress(const AcceptanceOptions& options, const std::vector<Unit>
   }
   if (std::all_of(units.begin(), units.end(),
                   [&](const Unit& unit) { return progress.is(unit.name, UnitState::done); })) {
-    return progress;  // nothing will be measured: any machine will do
+    return progress;  // nothing will be measured, so the machine does not matter
   }
   const std::string machine = name_of_machine(options);
   if (!progress.machine.empty()) check_same(options.folder, progress.machine, machine);
@@ -122,7 +123,8 @@ int acceptance_command(const AcceptanceOptions& options) {
   const AcceptanceScope scope = scope_of(options);
   const std::vector<Unit> units = chosen_units(options, scope);
   if (options.list) return list_units(options, scope);
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
+  ::signal(SIGPIPE,
+           SIG_IGN);  // a closed output must be an error, so that the program cleans up first
   const InterruptGuard guard;
   make_folders(options.folder);
   Progress progress = open_progress(options, units);

@@ -1,6 +1,5 @@
-// `lockstep acceptance`: measures a machine within minutes, trains cases there that were not
-// calibrated, and reports the errors of the predictions: docs/gpu-acceptance.md. Called by the verb
-// alone.
+// The command `lockstep acceptance`: measures a machine within minutes, trains cases on it that
+// were not calibrated, and reports the errors of their predictions (docs/gpu-acceptance.md).
 #pragma once
 
 #include <string>
@@ -18,20 +17,20 @@ struct EnumNames<Stage> {
 
 struct AcceptanceOptions {
   std::string device = "cuda:0";
-  std::string folder;                                   // of all results
+  std::string folder;                                   // folder of all results
   std::vector<std::string> stages, models, precisions;  // empty = all
   bool quick = false;
   bool again = false;     // drop earlier results of the chosen units
   bool list = false;      // only list the units that would run
-  bool json = false;      // the figures instead of the report
-  double time_limit = 0;  // seconds until everything must be over; 0 = none
-  double unit_limit = 0;  // seconds for one unit; 0 = as plan.cpp has it
+  bool json = false;      // print the report's JSON instead of its text
+  double time_limit = 0;  // seconds after which the call must end; 0 = no limit
+  double unit_limit = 0;  // largest seconds of one unit; 0 = AcceptanceScope::unit_limit
 
   bool on_gpu() const { return device != "cpu"; }
 };
 
-// Exit codes beside the usual ones.
-constexpr int exit_call_again = 3;  // the time is used up
+// Exit codes in addition to the usual ones.
+constexpr int exit_call_again = 3;  // the time is used up, and units are left
 constexpr int exit_no_device = 77;
 
 int acceptance_command(const AcceptanceOptions& options);

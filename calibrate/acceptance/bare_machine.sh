@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What must happen before `lockstep acceptance` can run on a machine where nothing can be installed.
-#   bare_machine.sh collect FOLDER   on a Debian 12 with network, without root: the packages that
-#                                    building needs, unpacked (under 60 MiB, to be sent along)
-#   bare_machine.sh build [FOLDER]   there, with them: all programs, in $LOCKSTEP_BUILD_DIR (default:
-#                                    build/acceptance), and these alone as programs.tar.gz beside them
+# Prepares and builds `lockstep acceptance` for a machine where nothing can be installed.
+#   bare_machine.sh collect FOLDER   on a Debian 12 with network, without root: unpacks the packages that
+#                                    building needs (under 60 MiB, to be sent along)
+#   bare_machine.sh build [FOLDER]   on that machine, with FOLDER: builds all programs in $LOCKSTEP_BUILD_DIR
+#                                    (default: build/acceptance), and packs them alone as programs.tar.gz
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 libraries=usr/lib/x86_64-linux-gnu
 PATH+=:/usr/local/cuda/bin
 
-# Of Boost only the headers that SimGrid includes; of libraries only those that it is linked with.
-# libstdc++ and glibc must be the other machine's own.
+# The package takes from Boost only the headers that SimGrid includes, and only the libraries with
+# which SimGrid is linked. libstdc++ and glibc must be the other machine's own.
 collect() {
   local packages=(libyaml-cpp-dev libyaml-cpp0.7 libfmt-dev libfmt9 libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libjs-chart.js
     zlib1g-dev libgloo-dev libsimgrid-dev libsimgrid3.32 libboost1.74-dev libboost-context1.74.0
@@ -37,8 +37,9 @@ collect() {
 build() {
   local to=${LOCKSTEP_BUILD_DIR:-$root/build/acceptance} torch nvidia prefix='' options=()
   local programs=(sim/cli/lockstep calibrate/cli/lockstep-calibrate)
-  # PyTorch's LibTorch, else an installed one; the folder above share/cmake too, or CMake takes a
-  # libtorch.so of the system for this one's. NCCL and cuDNN of the wheels, where the toolkit has none.
+  # PyTorch's LibTorch, else an installed one. The folder above share/cmake comes too, or CMake
+  # takes the system's libtorch.so for this one's. NCCL and cuDNN come from the wheels where the
+  # toolkit lacks them.
   torch=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)' 2>/dev/null) || torch=
   nvidia=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null) || nvidia=
   [[ -z $torch ]] || prefix="$torch;${torch%/share/cmake}"
@@ -47,8 +48,8 @@ build() {
     [[ -d $1/usr ]] || { echo "$1 was not made by bare_machine.sh collect" >&2; exit 2; }
     local deps; deps=$(cd "$1" && pwd)
     prefix="$deps/usr;$prefix"
-    # By name: on systems that are no Debian, CMake does not look in lib/x86_64-linux-gnu. As RPATH,
-    # which holds for libraries of libraries, too.
+    # These options name each file: on systems other than Debian, CMake does not look in
+    # lib/x86_64-linux-gnu. RPATH, unlike RUNPATH, holds for libraries of libraries, too.
     options+=("-Dfmt_DIR=$deps/$libraries/cmake/fmt" "-Dyaml-cpp_DIR=$deps/$libraries/cmake/yaml-cpp"
       "-DSimGrid_INCLUDE_DIR=$deps/usr/include" "-DSimGrid_LIBRARY=$deps/$libraries/libsimgrid.so"
       "-DLOCKSTEP_GLOO_INCLUDE=$deps/usr/include"

@@ -1,5 +1,6 @@
-// Declares the options of `lockstep acceptance`, and turns their texts into values. Units and
-// bounds are checked here; words that name no unit are checked when the plan is made (plan.cpp).
+// Declares the options of `lockstep acceptance`, and converts their texts to values. Quantities and
+// bounds are checked here; names of stages, models and precisions are checked with the plan
+// (plan.cpp).
 #include "acceptance/options.hpp"
 
 #include <fmt/format.h>

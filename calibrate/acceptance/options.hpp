@@ -1,4 +1,5 @@
-// Options of `lockstep acceptance`. Filled by its declaration, read by all parts of the acceptance.
+// Options of `lockstep acceptance` as texts. declare_acceptance() fills them when the command line
+// is parsed, and acceptance_options() converts them.
 #pragma once
 
 #include <CLI/CLI.hpp>

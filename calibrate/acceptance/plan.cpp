@@ -1,5 +1,5 @@
-// Makes the plan of an acceptance: the device's probes, then for each model its calibration with
-// the real runs that test it. Durations are estimated from modeled steps of each unit's model,
+// Makes the plan of an acceptance: first the device's probes, then for each model its calibration
+// and the real runs that test it. Durations are estimated from modelled steps of each unit's model,
 // precision and batch (closed_loop/estimate.hpp).
 #include "acceptance/plan.hpp"
 
@@ -45,8 +45,8 @@ void add_rank_units(std::vector<Unit>& plan, const AcceptanceScope& scope, bool 
                     strategy,
                     Purpose::ranks});
   };
-  // Ranks of one machine share its memory: their layers are measured with as many at once. Ranks
-  // that share a GPU are not predicted.
+  // Ranks of one machine share its memory, so layers are measured with as many ranks at the same
+  // time. Ranks that share a GPU are not predicted, so they need no such measurement.
   if (!on_gpu) add("calibrate-ranks", "");
   add("ranks-ddp", "ddp-25MiB");
   for (const char* strategy : {"fsdp", "ps-sync", "ps-async", "ps-ssp"}) {
@@ -65,7 +65,7 @@ void check_words(const char* option, const std::vector<std::string>& words,
 
 using Shape = std::tuple<std::string, Precision, std::int64_t>;  // model, precision, batch
 
-// Seconds of one rank's step, without a profile.
+// Modelled seconds of one rank's step, without a profile.
 std::map<Shape, double> modelled_steps(const std::vector<Unit>& units, bool on_gpu) {
   std::map<Shape, double> steps;
   std::vector<Shape> shapes;
@@ -225,7 +225,8 @@ Training training_of(const Unit& unit, std::int64_t batch) {
 std::vector<double> estimated_seconds(const std::vector<Unit>& units, const AcceptanceScope& scope,
                                       bool on_gpu) {
   const std::map<Shape, double> steps = modelled_steps(units, on_gpu);
-  constexpr double device_probes = 120;  // hundreds of figures, each for a fraction of a second
+  // Hundreds of values, each measured for a fraction of a second.
+  constexpr double device_probes = 120;
   std::vector<double> all;
   for (const Unit& unit : units) {
     double seconds = 0;

@@ -1,6 +1,6 @@
-// Predicts the real runs of an acceptance from the folder's own profile, as a user would: it writes
-// a platform file and a scenario per run, and reads and runs these. So the folder can be moved, and
-// each prediction can be repeated by hand.
+// Predicts the real runs of an acceptance from the folder's profile as a user would: it writes a
+// platform file, and for each run a scenario, which it reads and simulates. So the folder can be
+// moved, and each prediction can be repeated by hand.
 #include "acceptance/predictions.hpp"
 
 #include <fmt/format.h>
@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Operators of layers that were not measured. An unmeasured forward operator costs as much as a
-// backward one does by default, 41 % of 25 us: the real runs are C++ in both directions, and
-// backward operators always are.
+// Host times of operators in layers that were not measured. Without measured values, a forward
+// operator costs as much as a backward operator does by default, 41 % of 25 us, because the forward
+// pass of the real runs is C++ code, as backward passes always are.
 Framework framework_of(const Profile& profile) {
   const ProfileHost& host = profile.host;
   Framework framework;
@@ -67,7 +67,8 @@ std::string acceptance_platform(const Profile& profile, bool on_gpu, int most_ra
   if (!on_gpu) {
     ClosedLoopOptions options;
     options.ranks = most_ranks;
-    const int cores = std::atoi(setting_of(profile, "cores").c_str());  // where it was measured
+    const int cores =
+        std::atoi(setting_of(profile, "cores").c_str());  // of the machine that was measured
     return closed_loop_platform(options, cores > 0 ? cores : most_ranks, false);
   }
   MachineFile file;

@@ -1,5 +1,5 @@
 // Reads and writes progress.yaml, and locates the files of a folder of results. A real run whose
-// record cannot be read counts as not done, since a copied folder may have been cut off.
+// record cannot be read counts as not done, because the copy of a folder may be incomplete.
 #include "acceptance/progress.hpp"
 
 #include <fmt/format.h>
@@ -79,7 +79,7 @@ std::map<std::string, RealRun> read_real_runs(const std::string& folder, Progres
     try {
       runs[unit.name] =
           runs_of_json(file_text(record_of_unit(folder, unit.name), most_of_a_recording)).at(0);
-    } catch (const std::exception&) {  // a copy that was cut off
+    } catch (const std::exception&) {  // an incomplete copy
       progress.forget(unit.name);
     }
   }

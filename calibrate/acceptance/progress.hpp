@@ -1,6 +1,6 @@
 // A folder of results: profiles, real/, predicted/, scenarios/, logs/, and progress.yaml with the
-// outcome of each unit. Read it to continue an acceptance in a later call, also on another machine
-// of the kind.
+// outcome of each unit. A later call reads it to continue an acceptance, perhaps on another machine
+// of the same kind.
 #pragma once
 
 #include <map>
@@ -31,12 +31,12 @@ void describe(Visitor& v, UnitProgress& u) {
 }
 
 struct Progress {
-  std::string device;  // as --device
+  std::string device;  // value of --device
   bool quick = false;
-  std::string machine;  // whose results these are; "" = none yet
+  std::string machine;  // machine whose results these are; "" = none yet
   std::vector<UnitProgress> units;
 
-  const UnitProgress* of(const std::string& name) const;  // null = not run yet
+  const UnitProgress* of(const std::string& name) const;  // null if it has not run
   bool is(const std::string& name, UnitState state) const;
   void note(const UnitProgress& unit);
   void forget(const std::string& name);
@@ -53,14 +53,16 @@ void describe(Visitor& v, Progress& p) {
 Progress load_progress(const std::string& folder);
 void save_progress(const std::string& folder, const Progress& progress);  // throws OutputError
 
-// The profile, and the one of layers with several ranks at once.
+// The folder of the profile; for `ranks` > 1, of the profile that was measured with several ranks
+// at the same time.
 std::string profile_folder(const std::string& folder, int ranks = 1);
-std::string record_of_unit(const std::string& folder, const std::string& name);  // of a real run
+std::string record_of_unit(const std::string& folder,
+                           const std::string& name);  // the record of a real run
 std::string log_of_unit(const std::string& folder, const std::string& name);
-// Its last lines that are not blank, each ended; "" without a log.
+// The last lines of a unit's log that are not blank, each with its newline; "" if there is no log.
 std::string end_of_log(const std::string& folder, const std::string& name, std::size_t lines);
 
-// The completed runs by name; forgets runs whose record cannot be read.
+// The completed runs by name. Removes runs whose record cannot be read from `progress`.
 std::map<std::string, RealRun> read_real_runs(const std::string& folder, Progress& progress);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Writes the report of an acceptance as Markdown and as JSON. Errors are modeled over measured
-// minus one; a bar judges the median of the absolute errors over the runs that were not calibrated.
+// Writes the report of an acceptance as Markdown and as JSON. An error is predicted / real - 1. A
+// bar is the largest allowed median of the absolute errors over runs that were not calibrated.
 #include "acceptance/report.hpp"
 
 #include <fmt/format.h>
@@ -23,11 +23,11 @@ namespace {
 using Align = Table::Align;
 using Text = std::vector<std::string>;
 
-// A kind of compared figure. The median error of rows that were not calibrated must be within the
-// bar.
+// A quantity that is compared. The median error of runs that were not calibrated must not exceed
+// `bar`.
 struct Compared {
   const char* name;
-  const char* key;  // of the JSON
+  const char* key;  // key in the JSON
   double bar;
   Dimension unit;
   double (*real)(const RealRun&);
@@ -47,16 +47,17 @@ const Compared& step = compared[0];
 struct Pair {
   const Unit* unit;
   const RealRun* real;
-  const Prediction* predicted;  // null = none
+  const Prediction* predicted;  // null if there is none
 
-  // Nothing for figures that are not measured: a CPU has no caching allocator.
+  // The relative error. Nothing if the quantity was not measured or predicted; for example, a CPU
+  // has no reserved memory.
   std::optional<double> error(const Compared& what) const {
     if (predicted == nullptr || !(what.real(*real) > 0)) return std::nullopt;
     return what.predicted(*predicted) / what.real(*real) - 1;
   }
 };
 
-// In the order of the purposes, and of the plan.
+// The real runs with their predictions, ordered by purpose and then as in the plan.
 std::vector<Pair> pairs_of(const Findings& findings) {
   std::vector<Pair> pairs;
   for (const Unit& unit : findings.plan) {
@@ -75,7 +76,7 @@ bool judged(Purpose purpose) {
   return purpose != Purpose::calibrated && purpose != Purpose::ranks;
 }
 
-// Absolute errors of runs with the purpose `chosen`.
+// Absolute errors of the runs whose purpose `chosen` accepts.
 std::vector<double> errors_of(const Compared& what, const std::vector<Pair>& pairs,
                               const std::function<bool(Purpose)>& chosen) {
   std::vector<double> errors;
@@ -206,7 +207,7 @@ std::string ranks_section(const std::vector<Pair>& pairs) {
   return "## Several ranks on this machine, over Gloo\n\n" + table.markdown() + "\n";
 }
 
-// Words for a Markdown line.
+// A text as code at the end of a Markdown line.
 std::string as_code(std::string text) {
   if (text.ends_with('\n')) text.pop_back();
   if (text.empty()) return "";
@@ -215,7 +216,7 @@ std::string as_code(std::string text) {
   return fmt::format(": `{}`", text.substr(0, 200));
 }
 
-// Units of the plan that did not run or have no prediction.
+// Units of the plan that failed, have no prediction, or did not run.
 struct Missing {
   Text failed, unpredicted, left;
 };

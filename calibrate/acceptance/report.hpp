@@ -1,5 +1,5 @@
-// The report of an acceptance: predictions beside real training, against the bars. Write it as
-// Markdown for people and as JSON for programs.
+// The report of an acceptance: compares predictions with real training, and median errors with
+// bars. It exists as Markdown for people and as JSON for programs.
 #pragma once
 
 #include <map>
@@ -13,12 +13,12 @@
 namespace lockstep {
 
 struct Findings {
-  std::vector<Unit> plan;  // the whole plan, chosen or not
+  std::vector<Unit> plan;  // the whole plan, including units that were not chosen
   bool on_gpu = false;
   Progress progress;
   std::map<std::string, RealRun> real;  // by unit
   Predictions predicted;
-  Profile profile;                          // without a device: none was written
+  Profile profile;                          // has no device if no profile was written
   std::map<std::string, std::string> logs;  // last line of each failed unit's log
 };
 

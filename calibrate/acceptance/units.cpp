@@ -1,6 +1,6 @@
 // Runs units as processes of the measuring programs (`lockstep-calibrate`,
-// `lockstep-calibrate-cuda`), each with a limit of time and a log of its own. A unit that the end
-// of the time cuts off is noted as such and runs in a later call.
+// `lockstep-calibrate-cuda`), each with a time limit and a log. A unit that is cut off because the
+// call's time is over is recorded as `cut`, and runs in a later call.
 #include "acceptance/units.hpp"
 
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ struct Call {
 
 Call probes_call(const AcceptanceOptions& options, const AcceptanceScope& scope) {
   const std::string folder = profile_folder(options.folder);
-  const double limit = 2 * scope.unit_limit;  // hundreds of figures
+  const double limit = 2 * scope.unit_limit;  // hundreds of values
   if (!options.on_gpu()) {
     return {measuring_program("acceptance"),
             {"calibrate", "collectives", "--ranks", "2", "--sizes", scope.curve_sizes, "--seconds",
@@ -56,7 +56,7 @@ Call probes_call(const AcceptanceOptions& options, const AcceptanceScope& scope)
   return call;
 }
 
-// Copies and updates by size belong to a model, for every precision.
+// Whether copies and updates by size have been measured for the model, in whichever precision.
 bool streams_measured(const std::string& model, const Progress& progress) {
   return std::any_of(progress.units.begin(), progress.units.end(), [&](const UnitProgress& unit) {
     return unit.state == UnitState::done && unit.name.starts_with("calibrate-" + model + "-");
@@ -75,7 +75,8 @@ Call calibration_call(const Unit& unit, const AcceptanceOptions& options,
   if (unit.ranks == 1 && streams_measured(unit.model, progress)) {
     call.words.push_back("--layers-only");
   }
-  // With several ranks at once layers are measured, the rest is as it is known.
+  // With several ranks at the same time, only layers are measured anew; other values come from the
+  // known profile.
   const std::string known = profile_folder(options.folder) + "/profile.yaml";
   if (unit.ranks > 1 && fs::exists(known) && !fs::exists(own + "/profile.yaml")) {
     fs::create_directories(own);
@@ -101,7 +102,7 @@ Call call_of(const Unit& unit, const AcceptanceOptions& options, const Acceptanc
   return calibration_call(unit, options, scope, progress);
 }
 
-// Runs one unit, for no longer than it may take.
+// Runs one unit, until its own limit or the end of the budget.
 UnitState run_unit(const Unit& unit, const Call& call, const std::string& folder,
                    const Budget& budget, bool failed_before, double& seconds) {
   const std::string log = log_of_unit(folder, unit.name),
@@ -125,7 +126,7 @@ UnitState run_unit(const Unit& unit, const Call& call, const std::string& folder
   const bool interrupted = end.how == LaunchEnd::How::interrupted;
   if (interrupted || (end.how == LaunchEnd::How::too_long && left < call.limit)) {
     print_error("acceptance: {}: cut off after {:.0f} s\n", unit.name, seconds);
-    // Calls until nothing is left must come to an end.
+    // A unit that failed before counts as failed, so that repeated calls come to an end.
     if (failed_before) return UnitState::failed;
     if (interrupted || !budget.nearly_all(seconds)) return UnitState::cut;
     std::ofstream(log, std::ios::app) << "stopped: nearly all of a call was not enough\n";
@@ -138,7 +139,7 @@ UnitState run_unit(const Unit& unit, const Call& call, const std::string& folder
   return UnitState::failed;
 }
 
-// By which units of a stage take longer than estimated; 1 without any.
+// The factor by which finished units of a stage took longer than estimated; 1 if none is finished.
 double slowness(Stage stage, const std::vector<Unit>& units, const std::vector<double>& estimates,
                 const Progress& progress) {
   std::vector<double> ratios;
@@ -191,7 +192,8 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (!progress.is(units[i].name, UnitState::done)) queue.push_back(i);
   }
-  // Units that failed or did not end before come last, but no unit runs without a profile.
+  // Units that failed or were cut off in earlier calls come last. Probes come first if there is no
+  // profile, because all other units need one.
   const bool has_profile = fs::exists(profile_folder(options.folder) + "/profile.yaml");
   const auto needed = [&](const Unit& unit) { return unit.stage == Stage::probes && !has_profile; };
   std::stable_partition(queue.begin(), queue.end(), [&](std::size_t i) {
@@ -210,7 +212,7 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
     UnitProgress end{unit.name, UnitState::failed, 0};
     end.state = run_unit(unit, call_of(unit, options, scope, progress), options.folder, budget,
                          progress.is(unit.name, UnitState::failed), end.seconds);
-    end.seconds = std::max(0.1, std::round(10 * end.seconds) / 10);  // as it is read, not in ns
+    end.seconds = std::max(0.1, std::round(10 * end.seconds) / 10);  // rounded for reading
     progress.note(end);
     save_progress(options.folder, progress);
   };
@@ -218,12 +220,12 @@ void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
   const auto over = [&] { return InterruptGuard::interrupted() || budget.left() <= 0; };
   for (const std::size_t i : queue) {
     if (over()) return;
-    // If the next unit is too long for the rest of the budget, a shorter one may still fit.
+    // If a unit is too long for the rest of the budget, a later, shorter one may still fit.
     if (!needed(units[i]) && expected(i) > budget.left()) continue;
     run(i);
     begun = true;
   }
-  // An estimate may be wrong: every call begins something.
+  // Estimates may be wrong, so every call runs at least one unit.
   if (!begun && !queue.empty() && !over()) run(queue.front());
 }
 

@@ -1,5 +1,5 @@
-// Runs units of the plan, each as a process, within a budget of time. Called after the plan is
-// made.
+// Runs units of the plan, each as a process, within a time budget. acceptance.cpp calls it after
+// the plan is made.
 #pragma once
 
 #include <chrono>
@@ -11,12 +11,13 @@
 
 namespace lockstep {
 
-// Seconds that a call may take. The seconds that the final report needs are reserved.
+// The time that is left for units in a call. The time for the final report is reserved.
 class Budget {
  public:
   explicit Budget(double limit);  // 0 = no limit
   double left() const;
-  // Whether `seconds` are so much of a whole call that the next one is not enough either.
+  // Whether `seconds` are so large a part of a whole call that a unit of this duration will not fit
+  // into the next call either.
   bool nearly_all(double seconds) const;
 
  private:
@@ -27,12 +28,13 @@ class Budget {
 // The program that probes a GPU without any framework. Throws ConfigError if it is not built.
 std::string device_probe_program();
 
-// The machine's name: its GPU, or its CPU with the number of cores. A folder's results must carry
-// this name to be continued. Throws ExitError (exit_no_device) if there is no such device.
+// The machine's name: its GPU, or its CPU with the number of cores. A folder with results of a
+// machine with another name cannot be continued. Throws ExitError (exit_no_device) if there is no
+// such device.
 std::string name_of_machine(const AcceptanceOptions& options);
 
-// Runs the units that are not done, and notes in `progress` and on disk how each ended, until all
-// were begun, the budget is used up, or Ctrl-C.
+// Runs the units that are not done, until all have run, the budget is used up, or Ctrl-C. After
+// each unit, records its end in `progress` and on disk.
 void run_units(const std::vector<Unit>& units, const AcceptanceOptions& options,
                const AcceptanceScope& scope, const Budget& budget, Progress& progress);
 

@@ -1,5 +1,5 @@
-// lockstep calibrate collectives: starts the ranks, gathers their measurements, prints and stores
-// them.
+// Implements `lockstep calibrate collectives`: starts the ranks, reads their measurements, and
+// prints and stores them. After Ctrl-C, points that are already measured are kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<CollectivePoint> read_points(const std::filesystem::path& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_discarded()) break;  // the line that was being written when the rank was ended
+    if (json.is_discarded()) break;  // an incomplete line of a rank that was ended
     points.push_back(point_from_json(json));
   }
   return points;
@@ -53,12 +53,13 @@ void check_backend(const std::string& backend) {
                    allowed_hint(backend, {"gloo"}));
 }
 
-// Keeps other parts of the profile; returns its path.
+// Merges the curves into the profile, whose other parts stay, and returns its path.
 std::string save(const CollectiveReport& report, const CollectivesText& options,
                  const std::vector<RankProcess>& ranks) {
   Profile profile = open_profile(options.folder, options.device_file);
   if (profile.date.empty()) profile.date = today();
-  // One host and several are measured one after the other into one profile.
+  // A profile may have collectives within one host and between hosts, so the settings of each have
+  // their own names.
   const auto name = [&](const char* what) {
     return report.nodes == 1 ? fmt::format("collectives_{}", what)
                              : fmt::format("collectives_{}_nodes_{}", report.nodes, what);
@@ -106,7 +107,7 @@ std::string save(const CollectiveReport& report, const CollectivesText& options,
 
 int run(const CollectivesText& options) {
   const double rate = network_rate(options.network);
-  parse_sizes(options.sizes);  // reports errors before anything starts
+  parse_sizes(options.sizes);  // reports errors before ranks start
   parse_collectives(options.collectives);
   check_backend(options.backend);
   if (!(options.seconds >= 0)) throw file_error("", "--seconds", "is no time", "for example 8");

@@ -1,5 +1,5 @@
-// One rank of `lockstep-calibrate collectives`. Ranks meet in a process group over Gloo and measure
-// together; rank 0 appends each point to the result file, from which the parent makes the report.
+// One rank of `lockstep-calibrate collectives`. The ranks join a Gloo process group and measure
+// together. Rank 0 appends each point to the result file, from which the parent makes the report.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ int collectives_worker(const Words& arguments) {
   options.own_address = arguments.at(3);
   CollectivePlan plan;
   plan.collectives = parse_collectives(arguments.at(5));
-  // Point to point comes first, on a fresh connection: TCP's buffers grow with traffic, and a
+  // send_recv comes first, on new connections, because TCP's buffers grow with traffic, and a
   // parameter server's connection carries only pushes and answers.
   std::stable_partition(plan.collectives.begin(), plan.collectives.end(),
                         [](Collective one) { return one == Collective::send_recv; });
@@ -34,7 +34,7 @@ int collectives_worker(const Words& arguments) {
   if (group.rank() == 0) results.open(arguments.at(4));
   probe_collectives(group, plan, [&](const CollectivePoint& point) {
     if (group.rank() != 0) return;
-    results << point_json(point).dump() << std::endl;  // at once: Ctrl-C keeps earlier points
+    results << point_json(point).dump() << std::endl;  // flushed, so that points survive Ctrl-C
     if (!results) throw std::runtime_error("cannot write " + arguments.at(4));
   });
   group.barrier();

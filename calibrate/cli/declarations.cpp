@@ -1,5 +1,5 @@
-// Declares the options of `calibrate`, `calibrate collectives` and `train` with CLI11. No measuring
-// code is included, so the plain program can print the help of these verbs.
+// Declares the options of `calibrate`, `calibrate collectives` and `train` with CLI11. It needs no
+// measuring code, so the plain program can print the help of these commands.
 #include "cli/declarations.hpp"
 
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ CLI::App* declare_collectives(CLI::App& calibrate, CollectivesText& text) {
 
 namespace {
 
-// Options for ranks that step by themselves and meet now and then.
+// Options of strategies whose ranks make several steps between two exchanges.
 void add_local_steps(CLI::App& verb, TrainText& text) {
   TrainOptions& options = text.options;
   verb.add_option("--every", options.every,
@@ -182,7 +182,7 @@ CLI::App* declare_train(CLI::App& parent, TrainText& text) {
       ->capture_default_str();
   auto* json = verb.add_flag("--json", text.json, "One JSON document");
   verb.add_flag("--csv", text.csv, "CSV with a header line")->excludes(json);
-  // Options that the program passes to its ranks.
+  // Hidden options that the program passes to its ranks.
   for (CLI::Option* hidden :
        {verb.add_option("--rank", text.rank), verb.add_option("--store", text.store),
         verb.add_option("--address", text.address), verb.add_option("--result", text.result),

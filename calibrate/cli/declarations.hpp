@@ -1,6 +1,5 @@
-// Options of the verbs of the measuring half. They are declared without LibTorch and apart from the
-// verbs, so that the plain program prints them, too: `lockstep train --help` needs only the
-// simulator.
+// Options of the commands of the measuring half. They are declared separately and without LibTorch,
+// so that `lockstep train --help` needs only the simulator.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,7 @@
 
 namespace lockstep {
 
-// The options of hooks that compress.
+// The options of communication hooks that compress.
 struct HookText {
   std::string fraction = "1%";
   int rank = 1;
@@ -56,13 +55,13 @@ struct TrainText {
   bool shard_grad_op = false, replay = false, json = false, csv = false;
   InputText input;
   OptimizerText optimizer;
-  // The rank of a child process.
+  // Options of a child process: its rank, and its files.
   int rank = -1;
   std::string store, address = "127.0.0.1", result;
-  std::vector<std::string> reports;  // of the ranks, to be replayed
+  std::vector<std::string> reports;  // report files of the ranks, for a replay
 };
 
-// Each adds its verb to `parent` and returns it.
+// Each adds its command to `parent` and returns it.
 CLI::App* declare_layers(CLI::App& parent, LayersText& text);
 CLI::App* declare_collectives(CLI::App& calibrate, CollectivesText& text);
 CLI::App* declare_train(CLI::App& parent, TrainText& text);

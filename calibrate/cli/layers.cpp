@@ -1,5 +1,6 @@
-// lockstep-calibrate calibrate: layer times, updates and copies of a list of models, into a
-// profile.
+// Implements `lockstep calibrate`: measures layers, updates and copies for a list of models, and
+// writes them to a profile. The profile is saved after every job, so that an interruption loses one
+// job at most.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -29,15 +30,15 @@ namespace {
 
 using nlohmann::json;
 
-// Results of a job's ranks, or the reason why there are none.
+// Results of a job's ranks, or the reason for having none.
 struct Answers {
-  std::vector<json> ranks;  // empty: `skipped`, or the user interrupted
+  std::vector<json> ranks;  // empty if the job was skipped or interrupted
   std::string skipped;
 };
 
-// We send SIGKILL only after a rank has failed. If the first rank to fail was killed, the signal
-// came from outside: from the kernel for lack of memory, or from another program. The other batches
-// are worth measuring either way.
+// The exit code of a rank that SIGKILL ended. We send SIGKILL only after a rank has failed, so a
+// first failure by SIGKILL comes from the kernel for lack of memory, or from another program. The
+// remaining batches are still measured.
 constexpr int killed = 128 + 9;
 
 Answers measure(LayersJob job) {
@@ -180,7 +181,7 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
     jobs.back().hook = hook;
   }
   if (options.layers_only) return jobs;
-  // Copies and updates by size: up to the largest model.
+  // Copies and updates are measured for sizes up to the largest model's.
   job.model.clear();
   job.step.precision = Precision::fp32;
   job.most_elements = std::max<std::int64_t>(2 * job.most_elements, 1 << 20);
@@ -188,7 +189,7 @@ std::vector<LayersJob> jobs_of(const LayersText& options) {
   return jobs;
 }
 
-// The device file that the profile belongs to. For a GPU: as in the existing profile, which
+// The device file to which the profile belongs. For a GPU it is that of the existing profile, which
 // lockstep-calibrate-cuda has determined.
 std::string device_of(const LayersText& options) {
   if (!options.device_file.empty()) return options.device_file;
@@ -209,7 +210,7 @@ int run(const LayersText& options) {
     check_precision("--precisions", job.step.precision, options.device);
   }
   Profile profile = open_profile(options.folder, device_of(options));
-  profile.noise = {};  // of this run; earlier ones' worst would stay for ever
+  profile.noise = {};  // only of this run; otherwise the worst value of all runs would remain
   describe_setting(profile, options);
   const InterruptGuard guard;
   std::vector<Measured> lines;
@@ -220,7 +221,7 @@ int run(const LayersText& options) {
               [](const auto& a, const auto& b) { return a.elements < b.elements; });
     if (!options.folder.empty()) save_profile(options.folder, profile);
   };
-  keep(false);  // said now, not after minutes, if the folder cannot be written
+  keep(false);  // an unwritable folder must be reported at once, not after minutes
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const LayersJob& job = jobs[i];
     const std::string what =

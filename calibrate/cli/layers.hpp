@@ -1,5 +1,5 @@
-// The requests of `lockstep-calibrate calibrate` to its ranks, as words of a command line. No
-// LibTorch.
+// A job of `lockstep-calibrate calibrate` for its ranks, which is passed as words of a command
+// line. Includes no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,20 @@ namespace lockstep {
 
 struct LayersJob {
   int rank = 0, ranks = 1;
-  std::string folder;  // of the run
+  std::string folder;  // folder of the run
   std::string result_file;
   std::string device = "cpu";
   std::string model;  // "" = copies and updates by size
-  // Then its work on buckets of the model's gradients is measured, and no layers.
+  // If set, the hook's computation on buckets of the model's gradients is measured instead of
+  // layers.
   std::optional<HookSettings> hook;
   StepOptions step;
   OptimizerSpec optimizer;
   StoppingRule rule;
-  double most_seconds = 60;        // then `rule.minimum` repetitions must do; without pauses
-  double pause_seconds = 0;        // before each step
-  std::int64_t most_elements = 0;  // of copies and updates
+  // Time, without pauses, after which `rule.minimum` repetitions are enough.
+  double most_seconds = 60;
+  double pause_seconds = 0;        // pause before each step
+  std::int64_t most_elements = 0;  // largest size of copies and updates
 };
 
 std::vector<std::string> to_words(const LayersJob& job);

@@ -1,6 +1,6 @@
-// Condenses the samples of all ranks to the figures of a profile: medians over the calm samples,
-// spreads between them, and layer times scaled so that their sum is the plain step's time
-// (observers slow a step). Ranks write their samples as JSON (layers_worker.cpp).
+// Computes the values of a profile from the samples of all ranks: medians over undisturbed samples,
+// and their spreads. Layer times are scaled so that their sum is the plain step's time, because
+// observation slows a step. The samples are JSON (layers_worker.cpp).
 #include "cli/layers_digest.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Samples of all ranks, without disturbed ones unless most were disturbed.
+// The samples of all ranks. Disturbed samples are left out, unless more than half are disturbed.
 std::vector<json> pooled(const std::vector<json>& ranks, std::size_t& disturbed) {
   std::vector<json> calm, all;
   for (const json& rank : ranks) {
@@ -36,7 +36,7 @@ std::vector<double> each(const std::vector<json>& samples, const Get& get) {
   return values;
 }
 
-// Interquartile range over median.
+// Interquartile range divided by the median.
 double spread(const std::vector<double>& values) {
   const double middle = median(values);
   return middle > 0 ? (quantile(values, 0.75) - quantile(values, 0.25)) / middle : 0;
@@ -46,7 +46,7 @@ double rounded(double value, double steps_in_one) {
   return std::round(value * steps_in_one) / steps_in_one;
 }
 
-// Sum of one repetition's layers, forward and backward: its observed step.
+// Seconds of a repetition's observed step: the sum over layers, forward and backward.
 double observed_seconds(const json& sample) {
   double sum = 0;
   for (const char* pass : {"forward", "backward"}) {
@@ -59,10 +59,10 @@ double plain_seconds(const json& sample) {
   return sample.at("plain")[0].get<double>() + sample.at("plain")[1].get<double>();
 }
 
-// Standard deviation of ln(step time), drift left out: from differences between neighbors (von
-// Neumann et al., "The mean square successive difference", 1941), by their median, which single
-// interruptions do not move. The neighbor is the next but one: steps in between began with the
-// other of the plain and the observed step.
+// Standard deviation of ln(step time) without drift, from differences between successive steps (von
+// Neumann et al., "The mean square successive difference", 1941). The median of the differences is
+// used, which single interruptions do not change. Differences are between every second repetition,
+// because a repetition begins in turn with the plain and with the observed step.
 double step_sigma(const std::vector<json>& ranks) {
   std::vector<double> differences;
   for (const json& rank : ranks) {
@@ -76,8 +76,9 @@ double step_sigma(const std::vector<json>& ranks) {
   return median(differences) / (normal_quantile(0.75) * std::sqrt(2.0));
 }
 
-// Each plain step divided by the median of its neighbors: the effect of interruptions and noise,
-// without drift. Every other of the eight before and after, as in step_sigma().
+// Each plain step divided by the median of the steps around it, which shows interruptions and noise
+// without drift. The steps around it are every second of the eight before and after (see
+// step_sigma()).
 std::vector<double> step_factors(const std::vector<json>& ranks) {
   constexpr std::ptrdiff_t reach = 8;
   std::vector<double> factors;
@@ -96,9 +97,9 @@ std::vector<double> step_factors(const std::vector<json>& ranks) {
   return factors;
 }
 
-// Each layer's median share of its own repetition's observed step: a machine that is slower for a
-// second is so for all layers of a repetition. Scaled so that they add up to the plain step's
-// forward and backward; this removes the observer's cost in proportion.
+// For each layer, the median of its share of the repetition's observed step, because a machine that
+// is slower for a second slows all layers of a repetition. The shares are scaled so that the layers
+// add up to the plain step's forward and backward, which removes the cost of observation.
 ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& samples,
                            Measured& line) {
   ProfileBatch batch;
@@ -129,7 +130,7 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   for (ProfileLayer& layer : batch.layers) {
     if (forward > 0) layer.forward_seconds *= line.forward / forward;
     if (backward > 0) *layer.backward_seconds *= line.backward / backward;
-    // Thousands of figures: no digits that say nothing.
+    // A profile has thousands of values, so insignificant digits are rounded away.
     for (double* seconds : {&layer.forward_seconds, &*layer.backward_seconds})
       *seconds = rounded(*seconds, 1e10);
     for (double* iqr : {&layer.forward_iqr, &layer.backward_iqr}) *iqr = rounded(*iqr, 1e4);
@@ -137,7 +138,7 @@ ProfileBatch layer_medians(const TrainingStep& step, const std::vector<json>& sa
   return batch;
 }
 
-// Memory that a library took during convolutions; not measured on CPUs.
+// Adds the memory that a library used during convolutions, which is not measured on CPUs.
 void note_workspaces(const TrainingStep& step, const json& rank, ProfileBatch& batch) {
   const json &memory = rank.at("memory"), &forward = memory.at("forward_workspace"),
              &backward = memory.at("backward_workspace");
@@ -159,7 +160,7 @@ ProfileMemory memory_of(const json& rank) {
           bytes("kept")};
 }
 
-// Host time of one operator of a pass (0: forward, 1: backward, 2: update).
+// Host seconds of one operator in a pass (0: forward, 1: backward, 2: update).
 double operator_seconds(const std::vector<json>& samples, std::size_t pass, int operators) {
   return median(each(samples, [&](const json& s) { return s.at("host")[pass].get<double>(); })) /
          std::max(1, operators);
@@ -218,7 +219,8 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   const OptimizerTraffic update =
       optimizer_traffic(for_model(job.optimizer, step), step.precision,
                         static_cast<double>(step.parameter_count), trainable_tensors(step));
-  // With a scaled loss the host waits for the device before it updates.
+  // With a scaled loss the host waits for the device before the update, so its time says nothing of
+  // operators.
   if (step.precision != Precision::amp_fp16) {
     batch.update_operator_seconds = operator_seconds(samples, 2, update.operators);
   }
@@ -232,7 +234,7 @@ void digest(const LayersJob& job, const std::vector<json>& ranks, Profile& profi
   entry.seconds = line.update;
   entry.iqr = spread(each(samples, [](const json& s) { return s["optimizer"].get<double>(); }));
   merge_optimizer(profile, entry);
-  // The noise of the whole profile: of its noisiest part.
+  // The noise of the whole profile is that of its noisiest part.
   profile.noise.relative_spread = std::max(profile.noise.relative_spread, line.layer_spread);
   profile.noise.samples = profile.noise.samples == 0
                               ? static_cast<int>(samples.size())
@@ -274,10 +276,10 @@ void digest_streams(const LayersJob& job, const std::vector<json>& ranks, Profil
     profile.copies.clear();
     for (const Point& point : points("copies")) {
       profile.copies.push_back(
-          {2 * 4 * point.elements, point.seconds, point.iqr});  // read, written
+          {2 * 4 * point.elements, point.seconds, point.iqr});  // read and written
     }
   }
-  OptimizerSpec of_vectors = job.optimizer;  // which muon leaves to AdamW
+  OptimizerSpec of_vectors = job.optimizer;  // Muon leaves vectors to AdamW
   if (of_vectors.name == OptimizerKind::muon) of_vectors.name = OptimizerKind::adamw;
   for (const Point& point : points("updates")) {
     ProfileOptimizer entry = optimizer_entry(of_vectors, Precision::fp32);

@@ -1,5 +1,5 @@
 // Writes a LayersJob as a word of a command line, and reads it back. The parent starts each rank as
-// a process of the same program, which gets its job in this form.
+// a process of the same program, and passes the job in this form.
 #include <fmt/format.h>
 
 #include <filesystem>

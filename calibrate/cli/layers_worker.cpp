@@ -1,4 +1,5 @@
-// One rank of `lockstep-calibrate layers`: measures, until all ranks have enough, and writes JSON.
+// One rank of `lockstep-calibrate calibrate`: measures until all ranks have enough repetitions, and
+// writes its samples as JSON. layers_digest.cpp reads them.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -23,12 +24,12 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// While one rank measures, all ranks must continue: otherwise the measuring rank has the memory
-// bandwidth for itself.
+// Lets all ranks end together. While one rank still measures, the others must continue, because it
+// would otherwise have the whole memory bandwidth.
 class Together {
  public:
   Together(const LayersJob& job) : job_(job) {}
-  // Called once per repetition.
+  // Must be called after each repetition. Returns true if all ranks have enough.
   bool all_done(bool this_one) {
     if (this_one) std::ofstream(job_.result_file + ".done") << '\n';
     for (int rank = 0; rank < job_.ranks; ++rank) {
@@ -41,7 +42,8 @@ class Together {
   const LayersJob& job_;
 };
 
-// Other processes had the core for more than this share of a repetition: it does not count.
+// A repetition does not count if other processes used the core for more than this share of the
+// time.
 constexpr double most_disturbance = 0.05;
 
 json measure_layers(const LayersJob& job) {
@@ -53,7 +55,8 @@ json measure_layers(const LayersJob& job) {
   options.optimizer = job.optimizer;
   options.pause_seconds = job.pause_seconds;
   options.enough = [&](const std::vector<LayerSamples>& samples) {
-    // Marks the measurement as under way, for readers of the run's folder.
+    // Creates the result file, which shows readers of the run's folder that the measurement has
+    // begun.
     if (samples.size() == 1) std::ofstream{job.result_file};
     std::vector<double> calm;
     for (const LayerSamples& sample : samples) {
@@ -100,19 +103,19 @@ json measure_streams(const LayersJob& job) {
   for (std::int64_t elements = 1 << 12; elements <= job.most_elements; elements *= 4) {
     options.elements.push_back(elements);
   }
-  // Each of a dozen measurements takes a second, or a tenth of the time allowed for layers if that
-  // is less.
+  // Each of a dozen measurements takes a second, or a tenth of the time for layers if that is
+  // shorter.
   const double most_seconds = std::min(1.0, job.most_seconds / 10);
   double began = now();
   std::size_t last = 0;
   options.enough = [&](const std::vector<double>& seconds) {
-    if (seconds.size() < last) began = now();  // the next size
+    if (seconds.size() < last) began = now();  // the next size has begun
     last = seconds.size();
     return enough(seconds, job.rule) || (now() - began > most_seconds && seconds.size() > 5);
   };
   const StreamProbeResult result = probe_streams(options);
   while (!together.all_done(true)) {
-    (void)probe_streams(options);  // keeps the memory busy for the ranks that still measure
+    (void)probe_streams(options);  // keeps the memory busy while other ranks still measure
   }
   const auto points = [](const std::vector<StreamPoint>& all) {
     json list = json::array();
@@ -128,11 +131,11 @@ json measure_hook(const LayersJob& job) {
   options.settings = *job.hook;
   constexpr double mib = 1024 * 1024;
   options.bucket_bytes = {4 * mib, 25 * mib};
-  // Some ten buckets.
+  // There are about ten buckets.
   const double most_seconds = std::min(2.0, job.most_seconds / 5);
   double began = now();
   options.enough = [&](const std::vector<StageSeconds>& samples) {
-    if (samples.size() == 1) began = now();  // the next bucket
+    if (samples.size() == 1) began = now();  // the next bucket has begun
     std::vector<double> whole;
     for (const StageSeconds& stages : samples) {
       whole.push_back(std::accumulate(stages.begin(), stages.end(), 0.0));

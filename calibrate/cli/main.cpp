@@ -1,4 +1,5 @@
-// The program lockstep-calibrate: parses the command line and hands over to one verb.
+// The program lockstep-calibrate: parses the command line and calls one command. Errors become
+// messages and exit codes here (verbs.hpp).
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -15,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// LibTorch's errors carry the C++ stack behind the message.
+// Messages of LibTorch's errors end with the C++ stack, which is removed.
 std::string without_stack(const std::string& message) {
   return message.substr(0, message.find("\nException raised from "));
 }
@@ -42,9 +43,10 @@ int do_verb(const Chosen& chosen) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   occupy_standard_streams();
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
+  ::signal(SIGPIPE,
+           SIG_IGN);  // a closed output must be an error, so that the program cleans up first
   CLI::App app{"Measures what training costs on the hardware at hand, and really trains on it."};
-  app.name("lockstep");  // whose verbs they are to the user
+  app.name("lockstep");  // the user calls these commands as `lockstep`
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   app.require_subcommand(1);
   Chosen chosen;

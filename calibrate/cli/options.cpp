@@ -1,5 +1,5 @@
-// Declares options that several verbs share, and parses their texts. Every error is a ConfigError
-// that names the option, as if it stood in a file.
+// Declares options that several commands share, and parses their texts. Every error is a
+// ConfigError that names the option in place of a field.
 #include "cli/options.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ OptimizerSpec OptimizerText::spec() const {
   const bool has_momentum =
       result.name == OptimizerKind::sgd || result.name == OptimizerKind::rmsprop;
   result.momentum = has_momentum ? momentum : 0;
-  // The implementation in LibTorch's C++ API: one call after the other for every tensor.
+  // The implementation in LibTorch's C++ API makes separate calls for every tensor.
   result.implementation = OptimizerImplementation::for_loop;
   return result;
 }

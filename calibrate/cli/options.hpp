@@ -1,5 +1,5 @@
-// Options that several verbs share, as texts on the command line and as values. Use them in the
-// verbs' implementations; declarations.hpp declares them.
+// Options that several commands share, as texts of the command line and as values. The
+// implementations of the commands use them; declarations.cpp adds them to the commands.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ struct InputText {
   std::vector<std::string> parameters;
 
   void add_to(CLI::App& verb);
-  // Fills everything but batch and precision. Throws ConfigError.
+  // Fills all members except samples and precision. Throws ConfigError.
   StepOptions step_options() const;
 };
 
@@ -37,11 +37,13 @@ struct OptimizerText {
 };
 
 Precision parse_precision(const std::string& name);  // throws ConfigError
-// "25 MiB" for the option called `option`; throws ConfigError.
+// The quantity of a text such as "25 MiB"; errors name `option`. Throws ConfigError.
 double parse_option(const std::string& option, const std::string& text, Dimension dimension);
-// "5%" or "0.05" likewise; refuses "5", which is 500 %.
+// The fraction of a text such as "5%" or "0.05". Refuses "5", which would be 500 %. Throws
+// ConfigError.
 double parse_share(const std::string& option, const std::string& text);
-double parse_portion(const std::string& option, const std::string& text);  // more than 0, at most 1
+double parse_portion(const std::string& option,
+                     const std::string& text);  // also refuses 0 and values above 1
 // --slow-rank 1:1.5: the work of this rank, one of `ranks`, takes 1.5 times as long. Throws
 // ConfigError.
 struct SlowRankText {
@@ -49,7 +51,7 @@ struct SlowRankText {
   double factor = 1;
 };
 SlowRankText parse_slow_rank(const std::string& text, int ranks);
-// The value of an enum with EnumNames that `option` names; throws ConfigError.
+// The enum value with the name `text`; errors name `option`. Throws ConfigError.
 template <class Enum>
 Enum parse_name(const std::string& option, const std::string& text) {
   const auto& names = EnumNames<Enum>::names;

@@ -1,5 +1,5 @@
-// One replay of a schedule by real SGD, in a process of its own. `run` starts one for each seed of
-// each point; the job comes as a file of JSON, and the result goes to the standard output.
+// Runs one replay (convergence/replay.hpp) in a separate process. `lockstep run` starts one for
+// each seed of each point. The job is a JSON file, and the result goes to standard output.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// The scenario's field is meant, and not the option of `train`.
+// Reads the data set. Errors name the scenario's field instead of the option of `train`.
 ImageSets data_of(const ReplayJob& job, std::int64_t classes) {
   try {
     return read_data_set(job.data, classes, job.plan.seed);

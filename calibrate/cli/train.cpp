@@ -1,4 +1,5 @@
-// Real distributed training: starts the ranks, waits, and puts their reports together.
+// Implements `lockstep train`, real distributed training: starts the ranks, waits for them, and
+// summarises their reports. Each rank is a process with the same command line plus hidden options.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -35,7 +36,8 @@ void parse_hook(const TrainText& text, TrainOptions& options) {
   options.hook_rank = settings.rank;
 }
 
-// Ranks end together where all of a run is whole rounds.
+// Rounds steps and warm-up up to multiples of `every`, so that all ranks end after the same
+// exchange.
 void parse_rounds(const TrainText& text, TrainOptions& options) {
   options.participants = parse_portion("--participants", text.participants);
   if (options.participants < 1 && options.strategy != RunStrategy::fedavg) {
@@ -90,8 +92,8 @@ std::string text_of_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Replays the run's own order of updates. A process like a rank does it, because libraries with
-// more cores add up in another order.
+// Replays the run's order of updates. It runs in a process with the same number of threads as a
+// rank, because libraries with more threads add up in another order.
 void replay_reports(const TrainText& text, const TrainOptions& options) {
   std::vector<RankReport> reports;
   for (const std::string& path : text.reports) {
@@ -147,7 +149,7 @@ int train(const TrainText& text, const Arguments& arguments) {
     } catch (const OutOfDeviceMemory& error) {
       throw RankLost(fmt::format("rank {} is out of memory: {}", text.rank, error.what()));
     }
-    // Gloo's threads and the libraries' destructors race at exit: leave without them.
+    // _exit() avoids a race between Gloo's threads and the libraries' destructors.
     std::fflush(nullptr);
     ::_exit(0);
   }
@@ -155,7 +157,7 @@ int train(const TrainText& text, const Arguments& arguments) {
     replay_reports(text, options);
     return 0;
   }
-  // Mistakes about the model and the data are found here, once, and not by every rank.
+  // Errors in the model and the data are reported once here, and not by every rank.
   const TrainingStep step = build_step(*load_model(options.model), options.step);
   check_replay(text, options, step);
   check_data(options, step);
@@ -163,7 +165,7 @@ int train(const TrainText& text, const Arguments& arguments) {
   const double rate = network_rate(text.network);
   // A parameter server runs on the first rank's host.
   const auto host = [&](int rank) { return rank == options.ranks ? 0 : rank; };
-  const InterruptGuard guard;  // folder and network are removed on Ctrl-C, too
+  const InterruptGuard guard;  // so that folder and network are removed after Ctrl-C
   const RunFolder folder;
   std::optional<LinkedHosts> hosts;
   if (rate > 0) {
@@ -180,7 +182,8 @@ int train(const TrainText& text, const Arguments& arguments) {
     }
     return child;
   });
-  // ... and, on CPUs, on its core, as the simulator has it: however many cores there are.
+  // On CPUs it also shares the first rank's core, as in the simulator, even if other cores are
+  // free.
   if (processes > options.ranks && options.device == "cpu") ranks.back().core = ranks.front().core;
   if (options.device != "cpu") unpin(ranks);
   for (int rank = 0; hosts && rank < processes; ++rank) {

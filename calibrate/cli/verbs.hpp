@@ -1,7 +1,7 @@
-// The verbs of lockstep-calibrate, one .cpp each, without LibTorch: work that needs it runs in
-// worker processes or behind the plain headers of probes/ and runs/. Results go to stdout,
-// everything else to stderr. Exit codes: 0 done, 1 a fault of ours or of a rank, 2 wrong input, 5 a
-// rank was killed or had no memory, 74 something could not be written, 130 interrupted.
+// The commands of lockstep-calibrate, each in one .cpp without LibTorch. Work that needs LibTorch
+// runs in worker processes, or behind the headers of probes/ and runs/. Results go to stdout, all
+// other output to stderr. Exit codes: 0 success, 1 an error of the program or of a rank, 2 wrong
+// input, 5 a rank was killed or had no memory, 74 a file could not be written, 130 interrupted.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,19 +11,20 @@
 
 namespace lockstep {
 
-// Set by the verb that the command line names; main() calls it.
+// The function of the command that the user chose. The command sets it, and main() calls it.
 using Chosen = std::function<int()>;
 
-// The command line after the program's name: ranks of a training run are started with the same.
+// The command line after the program's name. Ranks of a training run are started with the same
+// arguments.
 using Arguments = std::vector<std::string>;
 
-void add_layers(CLI::App& app, Chosen& chosen);             // `calibrate` and below it ...
-void add_collectives(CLI::App& calibrate, Chosen& chosen);  // ... `collectives`
+void add_layers(CLI::App& app, Chosen& chosen);             // `calibrate`
+void add_collectives(CLI::App& calibrate, Chosen& chosen);  // `calibrate collectives`
 void add_train(CLI::App& app, Chosen& chosen, const Arguments& arguments);
 
-// Hidden: the task of a rank in a process of its own, started by another verb.
+// A hidden command, by which other commands start a rank's task in a separate process.
 void add_worker(CLI::App& app, Chosen& chosen);
-// The arguments that make this executable run worker `name`.
+// The arguments with which this executable runs the worker `name`.
 std::vector<std::string> worker_arguments(const std::string& name,
                                           const std::vector<std::string>& rest);
 

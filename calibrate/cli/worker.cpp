@@ -1,4 +1,5 @@
-// The hidden verb `worker`: finds the function of a rank by its name.
+// Implements the hidden command `worker`, which finds the function of a rank by its name. Other
+// commands start this program with it.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ int run_worker(const std::string& name, const Words& arguments) {
   const auto found = workers().find(name);
   if (found == workers().end()) throw file_error("", "worker", "no worker " + in_quotes(name));
   const int code = found->second(arguments);
-  // Gloo's threads and the libraries' destructors race at exit: leave without them.
+  // _exit() avoids a race between Gloo's threads and the libraries' destructors.
   std::fflush(nullptr);
   ::_exit(code);
 }

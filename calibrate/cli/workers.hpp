@@ -1,4 +1,5 @@
-// The tasks of a rank, by name (`lockstep-calibrate worker NAME ...`). Each returns the exit code.
+// The tasks of a rank, which `lockstep-calibrate worker NAME ...` runs by name. Each returns the
+// exit code.
 #pragma once
 
 #include <string>
@@ -8,12 +9,14 @@ namespace lockstep {
 
 using Words = std::vector<std::string>;
 
-// rank, ranks, store file, own address, result file, collectives, sizes, seconds per point. Rank 0
-// writes a line of JSON per point into the result file.
+// Arguments: rank, ranks, store file, own address, result file, collectives, sizes, seconds per
+// point, and "on-this-host" if ranks share a host. Rank 0 writes one line of JSON per point to the
+// result file.
 int collectives_worker(const Words& arguments);
-// A LayersJob (layers.hpp).
+// Argument: a LayersJob (layers.hpp) as JSON.
 int layers_worker(const Words& arguments);
-// The file of a ReplayJob (convergence/job.hpp); writes the result, JSON, to standard output.
+// Argument: the file of a ReplayJob (convergence/job.hpp). Writes the result as JSON to standard
+// output.
 int replay_worker(const Words& arguments);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// Builds the compared cases: for each strategy the options of a scenario beside the words of a
-// `train` call that mean the same. The two sides are written side by side here, so that a
-// difference between them shows.
+// Builds the compared cases: for each strategy, the options of a scenario and the words of a
+// `train` call with the same meaning. Both stand next to each other here, so that a difference is
+// easy to see.
 #include "closed_loop/cases.hpp"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ std::vector<Case> all_cases(const Training& training) {
     ParameterServerOptions o;
     o.consistency = consistency;
     o.staleness_bound = training.staleness_bound;
-    o.serial = true;  // one thread that receives, updates and sends
+    o.serial = true;  // one thread receives, updates and sends
     Case result{name, o, {"--strategy", name}};
     if (consistency == Consistency::ssp) {
       result.real.insert(result.real.end(),
@@ -88,7 +88,8 @@ std::vector<Case> all_cases(const Training& training) {
           fedavg(training)};
 }
 
-// scaled_dot_product_attention came with LibTorch 2; before it every operator runs by itself.
+// Whether the profile was measured with fused attention, which LibTorch has since version 2
+// (scaled_dot_product_attention).
 bool has_fused_attention(const Profile& profile) {
   return std::any_of(profile.versions.begin(), profile.versions.end(), [](const auto& one) {
     return one.name == "libtorch" && std::atoi(one.version.c_str()) >= 2;
@@ -157,9 +158,9 @@ TrainingStep step_of(const Training& training, AttentionKind attention) {
   return build_step(*load_model(training.model), one);
 }
 
-// The jitter of compute is the profile's variation of a step, unless single steps are known
-// (closed_loop.cpp). The order of arrival of nearly equal ranks, and their wait for each other,
-// follow from it.
+// The jitter of compute is the profile's variation of a step, unless the profile has single steps
+// (use_measured_jitter() in closed_loop.cpp). It determines the order in which nearly equal ranks
+// arrive, and their waits for each other.
 Scenario scenario_of(const Training& training, const std::vector<Case>& cases,
                      const Profile& profile) {
   const AttentionKind attention =

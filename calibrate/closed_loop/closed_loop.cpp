@@ -1,5 +1,5 @@
-// `lockstep closed-loop`: calibrate here, predict, really train here, compare. The measuring
-// program does the first and the third, this one the second and the fourth.
+// Implements `lockstep closed-loop`: calibrates this machine, predicts, trains for real on it, and
+// compares. The measuring program calibrates and trains; this program predicts and compares.
 #include "closed_loop/closed_loop.hpp"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ using Words = std::vector<std::string>;
 std::string measure(const Words& words) {
   const ProgramEnd end = run_program(measuring_program("closed-loop"), words);
   if (end.exit_code == 130 || InterruptGuard::interrupted()) throw InterruptError();
-  if (end.exit_code == 2) {  // the program has reported the error
+  if (end.exit_code == 2) {  // that program has already reported the error
     throw file_error("", "closed-loop",
                      fmt::format("cannot be measured: {}", fmt::join(words, " ")));
   }
@@ -60,8 +60,8 @@ Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// Also measures copies and updates by size if `too`, or if the profile has them. As the ranks of
-// `one` compute.
+// Measures layers, and other work of the case `one` (Case::work), with pauses if its ranks wait
+// before each step. If `too`, also measures copies and updates by size.
 void calibrate_layers(const ClosedLoopOptions& options, const std::string& folder, bool too,
                       const Case& one) {
   Words words = Words{"calibrate", "--models", options.model} + input_words(options) + one.work;
@@ -74,9 +74,10 @@ void calibrate_layers(const ClosedLoopOptions& options, const std::string& folde
                         quantity_text(options.layers_seconds, Dimension::seconds), "-o", folder});
 }
 
-// Sizes of the measured curves: as requested, and a small size. Buffers of a network, the first
-// bucket, and a server's small tensors are that small. Below its smallest point a curve only
-// repeats that point's time. Factors of gradients have a few kilobytes.
+// Sizes of the measured curves: the requested ones, and 16 KiB if all requested are larger, because
+// below its smallest point a curve only repeats that point's time. Buffers of a network, for
+// example, are that small. Compressed gradients may have a few kilobytes, so with communication
+// hooks 1 KiB and 64 KiB are added.
 std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case>& cases) {
   constexpr double kib = 1024;
   std::vector<double> sizes = parse_sizes(asked);
@@ -92,9 +93,9 @@ std::vector<double> curve_sizes(const std::string& asked, const std::vector<Case
   return sizes;
 }
 
-// Sizes of messages, including the message of all parameters. A sender fills its buffer in pieces
-// of a third, so the part of a message that is left in the buffer when the sender is free depends
-// on its size.
+// `sizes`, and the size of the message with all parameters. The latter must be measured itself,
+// because the part of a message that is still in the buffer when its sender is free depends on the
+// size: a sender fills its buffer in pieces of a third.
 std::vector<double> message_sizes(const Training& training, std::vector<double> sizes) {
   const TrainingStep step = step_of(training, AttentionKind::plain);
   const double message = 4 * static_cast<double>(step.parameter_count);  // fp32
@@ -103,7 +104,7 @@ std::vector<double> message_sizes(const Training& training, std::vector<double> 
   return sizes;
 }
 
-// The collectives that the cases wait for; servers and their workers only send messages.
+// The collectives that the cases use. Servers and their workers only send messages.
 std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
   if (std::all_of(cases.begin(), cases.end(), has_server)) return {"send_recv"};
   std::vector<std::string> all;
@@ -113,8 +114,8 @@ std::vector<std::string> collectives_of(const std::vector<Case>& cases) {
   return all;
 }
 
-// Their curves, into the profile of the folder; messages in a call of their own where they are
-// measured at one size more.
+// Measures the curves of these collectives into the folder's profile. Messages are measured by a
+// separate call if they have one more size.
 void calibrate_collectives(const ClosedLoopOptions& options, const std::string& folder,
                            const std::vector<Case>& cases, bool networked) {
   const Words curves{"calibrate", "collectives",
@@ -137,11 +138,12 @@ void calibrate_collectives(const ClosedLoopOptions& options, const std::string& 
     std::erase(all, "send_recv");
   }
   if (!all.empty()) measure(curves + of(all, sizes) + network);
-  // The server is on the first rank's host.
+  // The server is on the first rank's host, so messages within a host are measured as well.
   if (networked) measure(curves + of({"send_recv"}, of_messages));
 }
 
-// The folder that everything is written to: the user's; or one of our own, which goes unless kept.
+// The folder for all files: the user's, or a temporary one, which the destructor removes unless
+// keep() was called.
 class WorkFolder {
  public:
   explicit WorkFolder(const std::string& given) : path_(given), keep_(!given.empty()) {
@@ -170,7 +172,8 @@ class WorkFolder {
   bool keep_;
 };
 
-// Whether hosts with network namespaces are available; otherwise reports it and uses loopback.
+// Whether a network between namespaces is requested and available. If it is not available, reports
+// that and changes the option to loopback.
 bool use_network(ClosedLoopOptions& options) {
   if (network_rate(options.network) <= 0) return false;
   const std::string reason = why_no_linked_hosts();
@@ -180,8 +183,8 @@ bool use_network(ClosedLoopOptions& options) {
   return false;
 }
 
-// The jitter of compute comes from the profile's single steps, in a file beside it; without them it
-// is lognormal.
+// Takes the jitter of compute from the profile's single steps, which are written to a file in the
+// folder. Without them, the scenario's lognormal jitter stays.
 void use_measured_jitter(const Training& training, const Profile& profile,
                          const std::string& folder, Scenario& scenario) {
   const ProfileBatch* batch = measured_batch(training, profile);
@@ -191,7 +194,8 @@ void use_measured_jitter(const Training& training, const Profile& profile,
   scenario.stragglers.per_step = Empirical{.file = "step_factors.txt"};
 }
 
-// Processor time that other programs had since this was made; ours are this one and its children.
+// The processor time that other programs have used since the object was made. Other means neither
+// this program nor its children.
 class Load {
  public:
   Disturbance so_far() const { return disturbance(before_, read_cpu_clocks(), ours() - ours_); }
@@ -213,7 +217,7 @@ class Load {
   double ours_ = ours();
 };
 
-// Prints the expected duration, from the modeled or kept steps.
+// Prints the expected duration, which follows from steps by the model or by a kept profile.
 LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Case>& cases,
                           bool networked, const ResultRecord& modelled) {
   std::vector<double> steps;
@@ -222,7 +226,7 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Ca
     return static_cast<std::size_t>(std::count_if(cases.begin(), cases.end(), alike));
   };
   const std::size_t pausing = count(waits_before_step);
-  // Messages within one host are measured beside messages between hosts.
+  // With a network, messages within one host are measured in addition to messages between hosts.
   const std::size_t collectives = collectives_of(cases).size() + (networked ? 1 : 0);
   std::vector<double> sizes = curve_sizes(options.sizes, cases);
   if (count(has_server) == cases.size()) sizes = message_sizes(options, std::move(sizes));
@@ -238,9 +242,10 @@ LoopEstimate say_estimate(const ClosedLoopOptions& options, const std::vector<Ca
 
 int closed_loop_command(ClosedLoopOptions options) {
   const std::vector<Case> cases = chosen_cases(options, options.strategies);
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error like others: clean up first
+  ::signal(SIGPIPE,
+           SIG_IGN);  // a closed output must be an error, so that the program cleans up first
   const InterruptGuard guard;
-  // Checked here, because the measuring half would report a mistake only after the layers.
+  // Checked here, because the measuring half would report an error only after the layers.
   (void)curve_sizes(options.sizes, cases);
   (void)measuring_program("closed-loop");
   if (options.keep_profile && !fs::exists(fs::path(options.folder) / "profile.yaml")) {
@@ -252,7 +257,7 @@ int closed_loop_command(ClosedLoopOptions options) {
   const std::string& folder = work.path();
   ResultRecord record;
   std::vector<Truth> truths(cases.size());
-  // The rows that have been measured so far.
+  // Prints the rows that have been measured so far.
   const auto print_report = [&] {
     LoopReport report = closed_loop_report(options, record, truths);
     print(report.text + (crowded.empty() ? "" : "Warning: " + crowded + ".\n"));
@@ -266,7 +271,7 @@ int closed_loop_command(ClosedLoopOptions options) {
       Scenario scenario = scenario_of(options, cases, profile);
       use_measured_jitter(options, profile, folder, scenario);
       write_text(folder + "/scenario.yaml", write_scenario(scenario));
-      // Read back, so that the compared prediction is a user's prediction.
+      // The scenario is read back, so that the prediction equals a user's prediction.
       return run_scenario(read_scenario(folder + "/scenario.yaml"));
     };
     const auto measured_profile = [&] { return load_profile(folder + "/profile.yaml"); };
@@ -279,7 +284,8 @@ int closed_loop_command(ClosedLoopOptions options) {
     record = predict(measured_profile());
 
     const Words common = train_words(options, options.steps) + Words{"--network", options.network};
-    // By the durations of earlier runs, or as estimated.
+    // Seconds that are left, by the durations of finished runs, or by the estimate if there are
+    // none.
     const auto began = std::chrono::steady_clock::now();
     const auto spent = [&] {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -291,7 +297,7 @@ int closed_loop_command(ClosedLoopOptions options) {
           done > 0 ? spent() / static_cast<double>(done) : estimate.runs / static_cast<double>(all);
       return each * static_cast<double>(all - done);
     };
-    // From layers measured right before it.
+    // Trains case i once. Its prediction uses layers that are measured directly before.
     const auto train = [&](std::size_t i, const std::string& which) {
       if (!options.keep_profile) {
         calibrate_layers(options, folder, false, cases[i]);
@@ -312,8 +318,8 @@ int closed_loop_command(ClosedLoopOptions options) {
       }
       ++done;
     };
-    // A shared machine gets faster and slower by the minute: each repetition is predicted from
-    // collectives of its own.
+    // The speed of a shared machine changes within minutes, so collectives are measured for each
+    // repetition.
     for (int repetition = 0; repetition < options.repetitions; ++repetition) {
       if (repetition > 0 && !options.keep_profile) {
         calibrate_collectives(options, folder, cases, networked);
@@ -323,7 +329,7 @@ int closed_loop_command(ClosedLoopOptions options) {
                              options.repetitions, about(left())));
       }
     }
-    // Disturbed repetitions are made again, as long as that takes no longer than all runs did.
+    // Disturbed repetitions are repeated, as long as that takes no longer than all runs before.
     const double planned = spent(), each = planned / static_cast<double>(done);
     for (std::size_t before = 0; before < done;) {
       before = done;

@@ -1,5 +1,6 @@
-// Estimates how long measurements take: start of LibTorch, repetitions and their stopping rules.
-// The constants are counts from the probes (calibrate/probes) and times measured on two idle cores.
+// Estimates the duration of measurements from the start of LibTorch, the repetitions and their
+// stopping rules. The constants are numbers of repetitions in the probes (calibrate/probes), and
+// times that were measured on two idle cores.
 #include "closed_loop/estimate.hpp"
 
 #include <fmt/format.h>
@@ -14,24 +15,25 @@ namespace lockstep {
 
 namespace {
 
-constexpr double start = 2;  // of LibTorch, in each rank
+constexpr double start = 2;  // seconds to start LibTorch, in each rank
 
 }  // namespace
 
-// Ten times at least, with the plain step beside the observed one.
+// At least ten repetitions of a plain and an observed step, and two warm-up steps.
 double layers_seconds(double most, double step) {
   constexpr double steps = 22;
   return start + std::max(most, steps * step);
 }
 
 double streams_seconds(double most) {
-  constexpr double times = 14;  // copies and updates of some seven sizes
+  constexpr double times = 14;  // copies and updates, each of about seven sizes
   return start + times * std::min(1.0, most / 10);
 }
 
-// Alone, beside compute and (messages) on one core, and again when it was disturbed. However long
-// one call takes, there are some thirty: three and a series first, seven repetitions, as many more
-// beside compute, or answered and on one core, where they are short (probe_collectives).
+// A point takes about two times `each`, because collectives are also measured during compute,
+// messages also on one core, and disturbed points again. Even if a call is long, a point needs
+// about thirty calls: three and a series as warm-up, seven repetitions, and about as many during
+// compute or on one core (probe_collectives()).
 double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
                       double rate) {
   constexpr double times = 2, calls = 30;
@@ -68,7 +70,8 @@ LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
   }
   if (!options.keep_profile) {
     const double pauses = 2 * layer_repetitions * layer_pause;
-    // The first measurement of layers is that of the first strategy.
+    // The first measurement of layers is that of the first strategy, so it has pauses only if all
+    // strategies have.
     estimate.first += pausing == steps.size() ? pauses : 0;
     estimate.runs += options.repetitions * static_cast<double>(pausing) * pauses;
     estimate.runs += options.repetitions * static_cast<double>(compressing) *

@@ -1,4 +1,5 @@
-// Estimates of measuring times. Call them before anything is measured, to tell the user.
+// Estimates the duration of measurements. The closed loop and the acceptance print the estimate
+// before they measure.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +10,11 @@
 
 namespace lockstep {
 
-// Durations of measurements on two otherwise idle cores. `step`: seconds of a step.
-double layers_seconds(double most, double step);  // of one model and batch: `most` for it
+// Seconds of measurements on two otherwise idle cores. `step`: seconds of a step.
+double layers_seconds(double most, double step);  // one model and batch, with the time limit `most`
 double streams_seconds(double most);              // copies and updates by size
-// For so many collectives at each of these sizes (bytes): `each` for a point, over links of `rate`
-// bytes/s (0: loopback).
+// For `curves` collectives at each of these sizes (bytes), with the time limit `each` for a point,
+// over links of `rate` bytes/s (0 = loopback).
 double curves_seconds(std::size_t curves, const std::vector<double>& sizes, double each,
                       double rate);
 double hook_seconds(double most);
@@ -22,21 +23,22 @@ double training_seconds(int steps, double step);
 // Seconds of a closed loop.
 struct LoopEstimate {
   double first = 0;  // layers, copies, updates and the first collectives; 0 with a kept profile
-  double runs = 0;   // all runs, with the layers before each and further repetitions' collectives
+  // All runs, with the layers before each and the collectives of later repetitions.
+  double runs = 0;
   double total() const { return first + runs; }
 };
-// Layers are measured some so many times, and where ranks wait before each step after pauses of so
-// many seconds.
+// Largest number of repetitions of layers, and seconds of the pauses between steps if ranks wait
+// before each step.
 constexpr int layer_repetitions = 40;
 constexpr double layer_pause = 0.1;
 
-// `curves`: collectives to measure, `sizes` of each. `steps`: modeled seconds of a step of each
-// strategy; `pausing`: how many of these have their layers measured after pauses; `compressing`:
-// the work of a communication hook beside them.
+// `curves`: number of collectives to measure, each at all `sizes`. `steps`: modelled seconds of a
+// step by strategy. `pausing`: number of strategies whose layers are measured with pauses.
+// `compressing`: number of strategies with a communication hook that is measured.
 LoopEstimate estimate_loop(const ClosedLoopOptions& options, std::size_t curves,
                            const std::vector<double>& sizes, const std::vector<double>& steps,
                            std::size_t pausing, std::size_t compressing);
 
-std::string about(double seconds);  // "50 s", "4 min", "2.5 h"
+std::string about(double seconds);  // rounded, for example "50 s", "4 min", "2.5 h"
 
 }  // namespace lockstep

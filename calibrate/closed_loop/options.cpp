@@ -1,5 +1,5 @@
-// Declares the options of `lockstep closed-loop`, and turns their texts into values. `--quick`
-// shortens only the parts that the user does not set.
+// Declares the options of `lockstep closed-loop`, and converts their texts to values. `--quick`
+// changes only values that the user does not set.
 #include "closed_loop/options.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Options of `lockstep closed-loop`. Filled by its declaration.
+// Options of `lockstep closed-loop` as texts. declare_closed_loop() fills them when the command
+// line is parsed, and closed_loop_options() converts them.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// Writes this machine as a platform file on top of a shipped one. Ranks behind rate-limited links
-// are hosts of their own (cpu-1gbit-x2); ranks on loopback share one host (cpu-loopback-x2).
+// Writes this machine as a platform file that is based on a shipped one. Ranks with rate-limited
+// links are separate hosts (cpu-1gbit-x2); ranks on loopback share one host (cpu-loopback-x2).
 #include "closed_loop/platform.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The machine that `lockstep closed-loop` trains on, as a platform file. The prediction's scenario
+// The machine on which `lockstep closed-loop` trains, as a platform file. The prediction's scenario
 // refers to it.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// Processes on this host, or, `networked`, one host for each rank, joined at options.network.
-// `cores`: logical cores that the processes may use. Every rank is pinned to one (rank modulo
-// cores) and a server to the first rank's, so that a host never has more than it has ranks.
+// Ranks are processes on this host, or, if `networked`, each rank is a host, with links of the rate
+// options.network. `cores`: logical cores that the processes may use. Every rank is pinned to one
+// core, and a server to the first rank's, so a host never uses more cores than it has ranks.
 std::string closed_loop_platform(const ClosedLoopOptions& options, int cores, bool networked);
 
 }  // namespace lockstep

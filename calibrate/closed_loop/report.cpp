@@ -1,6 +1,6 @@
-// Compares repetitions of real training with their predictions. Repetitions during which other
-// programs disturbed the machine do not count; the summary of the others is a pseudo-median (Hodges
-// and Lehmann), or for few repetitions the median.
+// Compares repetitions of real training with their predictions. Repetitions that other programs
+// disturbed do not count. The other repetitions are summarised by a pseudo-median (Hodges and
+// Lehmann), or by the median if they are few.
 #include "closed_loop/report.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace lockstep {
 
 namespace {
 
-// Half the sum of differences between two distributions: 0 = the same, 1 = nothing in common.
+// Half the sum of absolute differences between two distributions: 0 = equal, 1 = nothing in common.
 double total_variation(const std::map<std::int64_t, std::int64_t>& a,
                        const std::map<std::int64_t, std::int64_t>& b) {
   const auto total = [](const auto& h) {
@@ -42,20 +42,20 @@ std::vector<double> errors_of(const std::vector<double>& predicted,
   return errors;
 }
 
-// The summary of repetitions. For a few repetitions it is the median, which a single outlier does
-// not move.
+// The summary of repetitions: the pseudo-median, or for few repetitions the median, which a single
+// outlier does not change.
 double centre(const std::vector<double>& errors) {
   return pseudo_median_bounds(errors) ? pseudo_median(errors) : median(errors);
 }
 
-// Errors above this are reported even without a bar.
+// The largest acceptable error if the user states none.
 constexpr double usual_error = 0.1;
 
 double error_to_tell(const ClosedLoopOptions& options) {
   return options.max_error.value_or(usual_error);
 }
 
-// The quiet repetitions, or all where none was quiet.
+// The quiet repetitions, or all repetitions if none was quiet.
 Truth counted(const Truth& truth, const ClosedLoopOptions& options) {
   if (quiet_repetitions(truth, options) == 0) return truth;
   Truth counts = truth;
@@ -71,7 +71,7 @@ Truth counted(const Truth& truth, const ClosedLoopOptions& options) {
   return counts;
 }
 
-// Why repetitions do not count, for each strategy that has such.
+// For each strategy with repetitions that do not count, a sentence with the reason.
 std::string noise(const ClosedLoopOptions& options, const ResultRecord& record,
                   const std::vector<Truth>& truths) {
   std::string text;
@@ -114,7 +114,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths) {
     const Truth& truth = truths[i];
     const double measured = median(truth.step_seconds);
     const double predicted = median(truth.predicted);
-    // Each repetition against the prediction from the layers measured right before it.
+    // Each repetition is compared with the prediction from layers that were measured directly
+    // before it.
     const std::vector<double> errors = errors_of(truth.predicted, truth.step_seconds);
     const double error = centre(errors);
     const auto [low, high] =
@@ -126,7 +127,7 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths) {
         human(predicted, Dimension::seconds, 4),
         percent(error),
         fmt::format("{:+.1f} .. {:+.1f}", 100 * quantile(errors, 0), 100 * quantile(errors, 1))};
-    // An interruption, or a run in which a worker made no step that counts, leaves gaps.
+    // Values are missing after an interruption, or if a worker made no measured step.
     if (truth.compute.size() == truth.step_seconds.size()) {
       row.push_back(percent(median(truth.compute) - 1));
       row.push_back(percent(centre(errors_of(truth.predicted_so, truth.step_seconds))));
@@ -149,8 +150,8 @@ Table table_of(const ResultRecord& record, const std::vector<Truth>& truths) {
   return table;
 }
 
-// The effect of chance on each strategy's error, if there are enough repetitions; otherwise empty.
-// With a kept profile it excludes the chance of the profile's probes.
+// Confidence intervals of each strategy's error, if there are enough repetitions; otherwise empty.
+// With a kept profile they do not include random errors of the profile.
 std::string confidence(const ResultRecord& record, const std::vector<Truth>& truths) {
   std::vector<std::string> known;
   for (std::size_t i = 0; i < truths.size(); ++i) {
@@ -173,13 +174,14 @@ Unrest unrest_of(const RealRun& run, const Disturbance& load) {
   const double middle = median(steps);
   std::vector<double> distances;
   for (const double step : steps) distances.push_back(std::abs(step - middle));
-  const double sigma = 1.4826 * median(distances) / middle;  // of a normal distribution
-  // Two standard errors of a median.
+  const double sigma = 1.4826 * median(distances) / middle;  // as for a normal distribution
+  // Chance is two standard errors of a median.
   return {load, 2 * 1.2533 * sigma / std::sqrt(static_cast<double>(steps.size()))};
 }
 
 bool quiet(const Unrest& unrest, double share) {
-  // Above the normal activity of a system: a run takes seconds, and starts processes.
+  // Limits above the normal activity of a system, because a run is only seconds long and starts
+  // processes.
   constexpr DisturbanceLimits limits{.foreign = 0.15, .stolen = 0.05};
   return !disturbed(unrest.load, limits) && unrest.chance <= share;
 }
@@ -200,7 +202,7 @@ std::string objection(const ClosedLoopOptions& options, const LoopReport& report
 
 int exit_code(const ClosedLoopOptions& options, const LoopReport& report) {
   if (objection(options, report).empty()) return 0;
-  constexpr int try_again = 75;  // EX_TEMPFAIL: a busy machine proves nothing
+  constexpr int try_again = 75;  // EX_TEMPFAIL, because a busy machine proves nothing
   return report.decided ? 4 : try_again;
 }
 

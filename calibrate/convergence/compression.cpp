@@ -1,6 +1,7 @@
-// See compression.hpp. A compression gets the flat bucket of each rank and returns the flat bucket
-// that all ranks then have. Kept tensors are unsent values, for the next step (error feedback).
-// Kept tensors are unsent values, for the next step (error feedback).
+// Implements DDP's compressions with real numbers. A compression gets the flat bucket of each rank,
+// and returns the flat bucket that all ranks have afterwards. The tensors called `kept` are values
+// that a rank has not sent; they are added to the next step's gradients (error feedback). The mean
+// over the ranks.
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>
@@ -28,14 +29,14 @@ void add_to(Tensors& kept, const Tensors& flat) {
   }
 }
 
-// Removes the elements that a rank sends from its kept elements.
+// Returns the elements at `places`, which a rank sends, and sets them to 0 in `kept`.
 at::Tensor sent(at::Tensor& kept, const at::Tensor& places) {
   at::Tensor values = kept.index_select(0, places);
   kept.index_fill_(0, places, 0);
   return values;
 }
 
-// Stich et al. 2018, algorithm 1: each rank sends its own largest elements.
+// Top-k (Stich et al. 2018, algorithm 1): each rank sends its own largest elements.
 at::Tensor top_k(const Tensors& flat, Tensors& kept, double fraction) {
   add_to(kept, flat);
   at::Tensor sum = at::zeros_like(kept.front());
@@ -46,7 +47,7 @@ at::Tensor top_k(const Tensors& flat, Tensors& kept, double fraction) {
   return sum.div_(static_cast<double>(kept.size()));
 }
 
-// The same with places that all ranks draw alike, so that the values can be added up.
+// Random-k: all ranks draw the same places, so that the values can be added up without places.
 at::Tensor random_k(const Tensors& flat, Tensors& kept, double fraction, at::Generator drawn) {
   add_to(kept, flat);
   const std::int64_t elements = kept.front().numel();
@@ -58,20 +59,21 @@ at::Tensor random_k(const Tensors& flat, Tensors& kept, double fraction, at::Gen
   return sum.div_(static_cast<double>(kept.size()));
 }
 
-// +1 or -1 in each element, as one bit encodes it.
+// +1 or -1 for each element, which one bit encodes.
 at::Tensor signs_of(const at::Tensor& values) {
   return values.ge(0).to(at::kFloat).mul_(2).sub_(1);
 }
 
-// signSGD decided by the majority (Bernstein et al. 2018): 0 where as many are for as against.
+// signSGD with majority vote (Bernstein et al. 2018). An element with as many positive as negative
+// signs becomes 0.
 at::Tensor majority(const Tensors& flat) {
   at::Tensor votes = at::zeros_like(flat.front());
   for (const at::Tensor& of_rank : flat) votes.add_(signs_of(of_rank));
   return votes.sign_();
 }
 
-// Alistarh et al. 2017, section 3.1: a sign and seven bits of |g| over the bucket's 2-norm, rounded
-// up or down at random so that the mean is right.
+// QSGD (Alistarh et al. 2017, section 3.1): a sign, and seven bits of |g| divided by the bucket's
+// 2-norm, rounded up or down at random so that the expected value is exact.
 at::Tensor quantised(const at::Tensor& flat, at::Generator drawn) {
   constexpr double levels = 127;
   const double norm = flat.norm().item<double>();
@@ -81,7 +83,8 @@ at::Tensor quantised(const at::Tensor& flat, at::Generator drawn) {
   return level.mul_(flat.sign()).mul_(norm / levels);
 }
 
-// Signs times the size that keeps the 2-norm; the rest is kept.
+// Encodes `kept` as signs times a size that preserves the 2-norm, and leaves the difference in
+// `kept`.
 at::Tensor one_bit_of(at::Tensor& kept) {
   const double size = kept.norm().item<double>() / std::sqrt(static_cast<double>(kept.numel()));
   at::Tensor coded = signs_of(kept).mul_(size);
@@ -89,8 +92,8 @@ at::Tensor one_bit_of(at::Tensor& kept) {
   return coded;
 }
 
-// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py): ranks send signs, each adds up a part of
-// the elements, and sends the signs of the mean. Both keep their errors.
+// DeepSpeed's compressed_allreduce (runtime/comm/nccl.py). Each rank sends signs; each rank adds up
+// a part of the elements, and sends the signs of the mean. The errors of both encodings are kept.
 at::Tensor one_bit(const Tensors& flat, Tensors& kept, Tensors& kept_of_sum) {
   add_to(kept, flat);
   Tensors coded;
@@ -103,7 +106,8 @@ at::Tensor one_bit(const Tensors& flat, Tensors& kept, Tensors& kept_of_sum) {
   return at::cat(result);
 }
 
-// A matrix of each rank becomes P Q' of the mean (low_rank.hpp). Q is the one of the step before.
+// Approximates the mean of the ranks' matrices by P Q' (low_rank.hpp). `q` is the Q of the step
+// before, and becomes the new Q.
 at::Tensor low_rank(const Tensors& matrices, at::Tensor& q) {
   const auto ranks = static_cast<double>(matrices.size());
   orthogonalise(q);
@@ -118,7 +122,7 @@ at::Tensor low_rank(const Tensors& matrices, at::Tensor& q) {
 
 using Shapes = std::vector<std::vector<std::int64_t>>;
 
-// The pieces of a flat bucket, as they lie in it.
+// The views of a flat bucket, one for each shape.
 Tensors pieces_of(const at::Tensor& flat, const Shapes& shapes) {
   Tensors pieces;
   std::int64_t first = 0;
@@ -131,14 +135,15 @@ Tensors pieces_of(const at::Tensor& flat, const Shapes& shapes) {
   return pieces;
 }
 
-// Vectors, and matrices that are not worth it, are sent as they are. PyTorch keeps their distance
-// from the mean, which adds up to nothing over the ranks.
+// PowerSGD. Vectors, and matrices whose factors would save too little, are sent unchanged. PyTorch
+// also keeps their distance from the mean, which is left out here because its sum over the ranks is
+// 0.
 at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, Tensors& factors,
                      int most, const at::Generator& drawn) {
   add_to(kept, flat);
   at::Tensor result = mean_of(kept);
   factors.resize(shapes.size());
-  std::vector<Tensors> pieces;  // by rank, views of `kept`: the remainder stays in them
+  std::vector<Tensors> pieces;  // by rank: views of `kept`, in which the error remains
   for (const at::Tensor& of_rank : kept) pieces.push_back(pieces_of(of_rank, shapes));
   const Tensors results = pieces_of(result, shapes);
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -159,7 +164,7 @@ at::Tensor power_sgd(const Tensors& flat, const Shapes& shapes, Tensors& kept, T
   return result;
 }
 
-// Ranks add up the cast values, and divide the sum (default_hooks.py, fact 20).
+// The ranks add up values that are cast to `type`, and divide the sum (default_hooks.py, fact 20).
 at::Tensor mean_in(at::ScalarType type, const Tensors& flat) {
   Tensors cast;
   for (const at::Tensor& of_rank : flat) cast.push_back(of_rank.to(type));

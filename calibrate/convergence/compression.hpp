@@ -1,5 +1,5 @@
-// DDP's communication hooks with real numbers: the one gradient that ranks in step make of theirs.
-// Includes ATen.
+// DDP's communication hooks with real numbers: combines the gradients of synchronous ranks into one
+// gradient. The replay uses it. Includes ATen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,30 +11,31 @@
 
 namespace lockstep {
 
-// Tensors of one rank, by parameter.
+// Tensors, by parameter or by rank.
 using Tensors = std::vector<at::Tensor>;
 
-// Reduces the gradients of `ranks` ranks step after step. Draws depend on seed, rank, step and
-// bucket only.
+// Reduces the gradients of `ranks` ranks in step after step. Random draws depend only on seed,
+// rank, step and bucket.
 class GradientReducer {
  public:
-  // `parameters`: their number, where the reduction names no buckets.
+  // `parameters`: number of parameters, for a reduction that names no buckets.
   GradientReducer(const CompressedMean& reduction, int ranks, int parameters, std::uint64_t seed);
 
   // Combines the gradients of each rank into the gradient that all ranks apply: their mean, or its
   // compressed form.
   Tensors reduce(const std::vector<Tensors>& gradients, std::int64_t step);
 
-  // Kept errors by parameter, as they would enter the mean; empty where nothing is kept.
+  // The mean over the ranks of values that have not been sent, by parameter; empty if the
+  // compression keeps none.
   Tensors waiting() const;
 
  private:
   struct Bucket {
     std::vector<std::size_t> parameters;
     std::vector<std::vector<std::int64_t>> shapes;
-    Tensors kept;         // by rank, flat: elements that the rank did not send
-    Tensors kept_of_sum;  // onebit, by rank: of the part that it adds up
-    Tensors factors;  // powersgd, by parameter of the bucket: Q, which the next step begins with
+    Tensors kept;         // by rank: flat values that the rank has not sent
+    Tensors kept_of_sum;  // onebit, by rank: errors of the part that the rank adds up
+    Tensors factors;  // powersgd, by parameter of the bucket: Q, with which the next step begins
   };
   at::Tensor reduced(Bucket& bucket, const Tensors& flat, std::uint64_t number,
                      std::int64_t step) const;

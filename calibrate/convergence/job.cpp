@@ -1,5 +1,5 @@
-// Writes a replay's job and its result as JSON, and reads them back. Enumerations travel as
-// numbers, because both ends are the same program.
+// Writes a replay's job and its result as JSON, and reads them back. Enumerations are written as
+// numbers, because the same build writes and reads them.
 #include "convergence/job.hpp"
 
 #include <cmath>

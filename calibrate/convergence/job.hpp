@@ -1,4 +1,5 @@
-// One replay as a file that a process of its own reads, and its answer. No LibTorch.
+// The job of one replay, which a separate process reads from a file, and the JSON of its result.
+// Includes no LibTorch.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@ namespace lockstep {
 
 struct ReplayJob {
   std::string model;
-  StepOptions step;                // of one worker's micro-batch
+  StepOptions step;                // training step of one worker's micro-batch
   std::string schedule;            // file
-  std::string data;                // a name or a folder: read_data_set()
-  std::int64_t train_samples = 0;  // the first so many; 0 = all
-  // Evaluates on the last sixth of the training images, which are then not learned, instead of the
-  // test set. A search chooses by this figure.
+  std::string data;                // a name or a folder, for read_data_set()
+  std::int64_t train_samples = 0;  // number of training images, from the first on; 0 = all
+  // If true, the replay does not train on the last sixth of the training images, and evaluates on
+  // them instead of on the test set. Study::best_recipes() chooses by this accuracy.
   bool held_out = false;
   LearningPlan plan;
 };

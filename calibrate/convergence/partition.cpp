@@ -1,6 +1,6 @@
-// Dirichlet draws from gamma ones (Marsaglia and Tsang, "A simple method for generating gamma
-// variables", 2000; below 1 with their boost), in logarithms: small concentrations underflow
-// otherwise.
+// Draws from a Dirichlet distribution by gamma variables (Marsaglia and Tsang, "A simple method for
+// generating gamma variables", 2000, with their method for shapes below 1). It computes with
+// logarithms, because small concentrations would underflow.
 #include "convergence/partition.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t gamma_event = 0x67616d, class_event = 0x636c73;
 
-// The logarithm of a gamma variable of scale 1.
+// The logarithm of a gamma variable with scale 1.
 double log_gamma_draw(double shape, DrawKey key) {
   double log_boost = 0;
   if (shape < 1) {
@@ -33,7 +33,7 @@ double log_gamma_draw(double shape, DrawKey key) {
   }
 }
 
-// A worker's probability of each class, up to a common factor.
+// A worker's probability of each class, except for a common factor.
 std::vector<double> class_weights(std::size_t classes, double concentration, std::uint64_t seed,
                                   std::uint32_t worker) {
   std::vector<double> logarithms;
@@ -47,7 +47,7 @@ std::vector<double> class_weights(std::size_t classes, double concentration, std
   return weights;
 }
 
-// The class at `draw`, 0 to 1, among classes with images left.
+// The class that a uniform `draw` (0 to 1) selects, among classes that still have images.
 std::size_t class_at(double draw, std::vector<double> weights,
                      const std::vector<std::vector<std::int64_t>>& left) {
   double all = 0;
@@ -85,7 +85,7 @@ std::vector<std::vector<std::int64_t>> partition(const std::vector<std::uint8_t>
     std::vector<double> weights{1};
     if (concentration > 0) weights = class_weights(classes, concentration, seed, worker);
     until += shares[w] / static_cast<double>(shares.size()) * count;
-    const std::size_t others = shares.size() - w - 1;  // that need an image, too
+    const std::size_t others = shares.size() - w - 1;  // which also need an image
     const auto wanted = static_cast<std::size_t>(std::llround(until));
     const std::size_t end = std::clamp(wanted, dealt + 1, labels.size() - others);
     for (; dealt < end; ++dealt) {

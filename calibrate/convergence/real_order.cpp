@@ -1,6 +1,6 @@
-// Replays a real run's own order of updates, and compares losses. For strategies with a server the
-// order is the server's record of pushes; synchronous strategies have the order that their
-// definition says.
+// Replays a real run's own order of updates, and compares losses. For strategies with a server, the
+// order is the server's record of pushes. For synchronous strategies, it follows from their
+// definition.
 #include "convergence/real_order.hpp"
 
 #include <ATen/Parallel.h>
@@ -15,7 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// The difference for one rank; the report leaves out the warm-up.
+// The largest relative difference of losses for one rank. The report does not have the warm-up
+// steps, which `replayed` has.
 double loss_difference(const std::vector<double>& replayed, const RankReport& report,
                        std::size_t warm_up) {
   double most = 0;

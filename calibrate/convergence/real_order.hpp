@@ -1,5 +1,5 @@
-// A check of the replay: a real run's own order of updates, replayed, must give the real run's
-// losses. Used by `lockstep train` on request.
+// Checks the replay (replay.hpp): if it replays the order of updates of a real run, it must give
+// the real run's losses. `lockstep train` uses it on request.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 namespace lockstep {
 
 struct ReplayedRun {
-  double loss_difference = 0;  // largest, relative to the real run's loss; of the measured steps
-  double test_accuracy = 0;    // of the shared parameters after the last update
+  // Largest difference in the measured steps, relative to the real run's loss.
+  double loss_difference = 0;
+  double test_accuracy = 0;  // accuracy of the shared parameters after the last update
 };
 
-// `reports`: of a real run of DDP, DiLoCo or with a server on data (TrainOptions::data), the
-// server's last.
+// `reports`: the reports of a real run with DDP, DiLoCo or a server, the server's report last.
 ReplayedRun replay_real_run(const TrainOptions& options, const std::vector<RankReport>& reports);
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// Implements the replay of replay.hpp. Each worker has a network with the parameters that it has
-// read; one more network holds the shared parameters, and is the network that is evaluated.
+// Implements the replay. Each worker has a network with the parameters that it has read. One more
+// network has the shared parameters, and is evaluated. Pushes are applied in the schedule's order,
+// and a worker computes a push only when the push is first needed.
 #include "convergence/replay.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -103,8 +104,8 @@ class Replay {
   std::vector<std::vector<ParameterPiece>> messages_;
   std::vector<std::vector<at::Tensor>> shared_pieces_;  // by message
   std::deque<Optimizer> optimizers_;                    // by message
-  // The workers that read each version of a message, in the order of versions, and the number of
-  // readers that were served.
+  // By message: the workers that read each version, in the order of versions. `handed_out_` is the
+  // number of readers that have got their version.
   struct Reader {
     std::int64_t version;
     int worker;
@@ -112,13 +113,14 @@ class Replay {
   std::vector<std::vector<Reader>> readers_;
   std::vector<std::size_t> handed_out_;
   std::vector<std::int64_t> versions_;
-  std::vector<std::int64_t> numbers_;  // of the pushes that are being applied, each of its worker
-  GradientReducer reducer_;            // of workers in step
-  std::vector<std::vector<at::Tensor>> mean_squares_;   // of gradients, by message: adaptive lambda
+  std::vector<std::int64_t> numbers_;  // numbers of the pushes that are being applied
+  GradientReducer reducer_;            // for synchronous workers
+  // By message: mean squares of gradients (adaptive lambda).
+  std::vector<std::vector<at::Tensor>> mean_squares_;
   std::vector<std::vector<at::Tensor>> outer_momenta_;  // by message and piece
-  // Gossip: by worker, the averages before each of its gradients.
+  // Gossip, by worker: for each of its gradients, the number of averages before it.
   std::vector<std::deque<std::int64_t>> reads_;
-  std::size_t mixed_ = 0;  // averages made
+  std::size_t mixed_ = 0;  // gossip: averages made so far
   std::int64_t samples_ = 0;
   double loss_sum_ = 0;
   std::int64_t losses_ = 0;
@@ -179,7 +181,7 @@ Replay::Replay(const TrainingStep& step, const UpdateSchedule& schedule, const I
   for (std::size_t m = 0; m < messages_.size(); ++m) hand_out(static_cast<int>(m));
 }
 
-// The images that each worker takes.
+// The order of images for each worker.
 std::vector<ShardOrder> Replay::orders() const {
   std::vector<ShardOrder> result;
   if (schedule_.shares.empty()) {
@@ -232,7 +234,8 @@ ReplayResult Replay::run() {
   return std::move(result_);
 }
 
-// The worker's next push: its batches. It steps along each, or adds up their gradients.
+// Computes the batches of the worker's next push. The worker makes a local step after each batch,
+// or adds up the gradients of all batches.
 void Replay::compute(ReplayWorker& worker) {
   const bool pushes_gradients = schedule_.exchange == Exchange::gradients;
   const bool steps_later = pushes_gradients || schedule_.exchange == Exchange::gossip;
@@ -274,7 +277,8 @@ void Replay::load(ReplayWorker& worker, int message, const std::vector<at::Tenso
   for (const at::Tensor& piece : version) worker.read(message).push_back(piece.detach().clone());
 }
 
-// Gossip: each worker's gradient is applied to its parameters after the averages since.
+// Gossip: applies each worker's gradient to the worker's parameters, after the averages that
+// precede it in the schedule.
 void Replay::step_apart(Pushes begin, Pushes end) {
   const auto& averages = schedule_.averages;
   for (auto push = begin; push != end; ++push) {
@@ -289,8 +293,8 @@ void Replay::step_apart(Pushes begin, Pushes end) {
   versions_.front() = begin->applied;
 }
 
-// All at once. A worker takes its gradient before an average changes the parameters that it has
-// read.
+// Makes one average for all its workers at the same time. A worker that has read its parameters
+// first computes its gradient, before the average changes them.
 void Replay::mix(std::size_t average) {
   const auto& mixes = schedule_.averages[average].mixes;
   for (const ScheduledAverage::Mix& of : mixes) {
@@ -313,7 +317,8 @@ void Replay::mix(std::size_t average) {
   }
 }
 
-// The model that gossip is judged by (Lian et al. 2017, section 4).
+// Sets the shared parameters to the mean over the workers, by which gossip is evaluated (Lian et
+// al. 2017, section 4).
 void Replay::take_mean_of_workers() {
   for (std::size_t i = 0; i < pieces(0).size(); ++i) {
     at::Tensor mean = shared_piece(0, i).zero_();
@@ -376,12 +381,12 @@ void Replay::step_along_gradients(Pushes begin, Pushes end) {
   optimizer.step();
 }
 
-// By piece of the message.
+// The mean gradient of the pushes, by piece of the message.
 std::vector<at::Tensor> Replay::means(Pushes begin, Pushes end) {
   std::vector<at::Tensor> result;
   for (std::size_t i = 0; i < pieces(begin->message).size(); ++i) {
     at::Tensor sum = weighted(*begin, numbers_.front(), i);
-    // Clipping writes into it, and a worker's momentum may be the same tensor.
+    // The tensor may be a worker's momentum, so it is copied before sums and clipping write to it.
     if (begin + 1 != end || plan_.gradient_clipping > 0) {
       sum = sum.clone();
       for (auto push = begin + 1; push != end; ++push) {
@@ -394,7 +399,7 @@ std::vector<at::Tensor> Replay::means(Pushes begin, Pushes end) {
   return result;
 }
 
-// The one message has the parameters for its pieces.
+// The pushes' gradients after the compression. The only message has all parameters as its pieces.
 std::vector<at::Tensor> Replay::reduced(Pushes begin, Pushes end) {
   std::vector<Tensors> gradients(workers_.size());
   for (auto push = begin; push != end; ++push) {
@@ -407,7 +412,7 @@ std::vector<at::Tensor> Replay::reduced(Pushes begin, Pushes end) {
   return reducer_.reduce(gradients, begin->applied);
 }
 
-// The gradient as the update takes it.
+// A push's gradient for the update: weighted, or compensated for its delay.
 at::Tensor Replay::weighted(const ScheduledPush& push, std::int64_t number, std::size_t i) {
   const Pushed& pushed = worker_of(push).pushed(number);
   const ParameterPiece& piece = pieces(push.message)[i];
@@ -424,7 +429,7 @@ at::Tensor Replay::weighted(const ScheduledPush& push, std::int64_t number, std:
   return factor == 1 ? gradient : gradient.mul(factor);
 }
 
-// Weighting by staleness and by age.
+// The factor of a push by its staleness or age; 1 for other weightings.
 double Replay::age_factor(const ScheduledPush& push) const {
   const auto staleness =
       static_cast<double>(versions_[static_cast<std::size_t>(push.message)] - push.read);
@@ -437,9 +442,9 @@ double Replay::share_of(const ScheduledPush& push) const {
   return schedule_.shares.empty() ? 1 : schedule_.shares[static_cast<std::size_t>(push.worker)];
 }
 
-// DC-ASGD's approximation of the Hessian's diagonal, up to lambda. The adaptive variant divides it
-// by the root of its moving mean, which the server keeps; 0.95 and 1e-7 are the paper's values for
-// CIFAR-10 (Zheng et al. 2017).
+// DC-ASGD's approximation of the Hessian's diagonal, without the factor lambda. The adaptive
+// variant divides it by the root of its moving mean, which belongs to the server; 0.95 and 1e-7 are
+// the paper's values for CIFAR-10 (Zheng et al. 2017).
 at::Tensor Replay::curvature_of(const at::Tensor& gradient, int message, std::size_t i) {
   at::Tensor square = gradient.mul(gradient);
   if (schedule_.weighting == Weighting::compensated) return square;
@@ -476,8 +481,8 @@ void Replay::average_parameters(Pushes begin, Pushes end) {
   }
 }
 
-// Where all workers read the present version, this is the mean of their parameters, which rounds
-// less.
+// If all workers have read the present version, the result is the mean of their parameters, which
+// is computed directly because it has smaller rounding errors.
 void Replay::step_along_differences(Pushes begin, Pushes end) {
   const std::int64_t version = versions_[static_cast<std::size_t>(begin->message)];
   const bool fresh =
@@ -505,7 +510,7 @@ void Replay::step_along_differences(Pushes begin, Pushes end) {
   }
 }
 
-// torch.optim.SGD with nesterov=True along the distance.
+// The outer step: torch.optim.SGD with nesterov=True, whose gradient is `distance`.
 void Replay::step_outward(int message, std::size_t piece, const at::Tensor& distance) {
   std::vector<at::Tensor>& momenta = outer_momenta_[static_cast<std::size_t>(message)];
   if (momenta.size() <= piece) momenta.push_back(at::zeros_like(distance));
@@ -527,12 +532,12 @@ void Replay::pull_elastically(Pushes begin, Pushes end) {
   }
 }
 
-// Hands the message's present version to the workers that read it next. A worker that still has to
-// compute an earlier push gets it after that.
+// Gives the message's present version to the workers that read it next. A worker that must still
+// compute an earlier push gets the version after that.
 void Replay::hand_out(int message) {
   const auto m = static_cast<std::size_t>(message);
   std::size_t& next = handed_out_[m];
-  std::vector<at::Tensor> kept;  // shared by the workers that wait for it
+  std::vector<at::Tensor> kept;  // a copy, shared by the workers that wait for it
   for (; next < readers_[m].size() && readers_[m][next].version <= versions_[m]; ++next) {
     if (schedule_.exchange == Exchange::elastic && versions_[m] > 0) continue;
     ReplayWorker& reader = workers_[static_cast<std::size_t>(readers_[m][next].worker)];

@@ -1,6 +1,7 @@
-// Real SGD on real data in the order of a simulation: gradients are computed on exactly the stale
-// parameters that a worker had read, and applied in exactly the order of the schedule. The clock is
-// simulated, the learning is real. No LibTorch in this header.
+// Real training on real data in the order of a simulation (a replay). Each gradient is computed on
+// the parameters, perhaps stale, that the worker has read in the simulation, and gradients are
+// applied in the order of the schedule. Times are simulated, learning is real. Includes no
+// LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -16,43 +17,46 @@
 
 namespace lockstep {
 
-// The vector whose norm gradient clipping bounds.
+// The gradients whose norm clipping bounds: the mean that updates the parameters, or each push.
 enum class Clipped { mean, pushes };
 
 struct LearningPlan {
-  OptimizerSpec optimizer;       // its learning rate is the one at the beginning, scaling applied
-  int accumulation = 1;          // forwards and backwards, of the step's samples each, in one batch
-  double gradient_clipping = 0;  // largest norm, as clip_grad_norm_ has it; 0 = none
-  // Norm of the update's gradient (DDP, FSDP), or of each gradient that a worker pushes or steps
-  // along.
+  OptimizerSpec optimizer;       // its learning rate is the initial one, after scaling
+  int accumulation = 1;          // micro-batches in one batch
+  double gradient_clipping = 0;  // largest norm (clip_grad_norm_); 0 = no clipping
+  // mean: the norm of the update's gradient (DDP, FSDP). pushes: the norm of each gradient that a
+  // worker pushes or uses for a local step.
   Clipped clipped = Clipped::mean;
   MomentumPlace momentum_at = MomentumPlace::server;
-  RateSchedule rate_schedule = RateSchedule::constant;  // steps: a tenth after 1/2 and after 3/4
-  double warm_up_epochs = 0;  // the rate grows from nothing to its value in these
+  // RateSchedule::steps: a tenth after 1/2, a hundredth after 3/4.
+  RateSchedule rate_schedule = RateSchedule::constant;
+  double warm_up_epochs = 0;  // epochs in which the rate grows linearly from 0
   Initialisation initialisation = Initialisation::layers;
   RunningStatistics running_statistics = RunningStatistics::first_worker;
-  double epochs = 1;     // of all workers together
-  int evaluations = 10;  // of the test set, spread over the run; at least the one at its end
+  double epochs = 1;  // passes over the data, of all workers together
+  // Evaluations on the test set, spread over the run; at least one at its end.
+  int evaluations = 10;
   std::int64_t test_samples = 0;  // 0 = all
-  std::uint64_t seed = 1;         // of initial values and of the order of the data
-  // The run ends after so many batches, however many epochs it has; 0 = never.
+  std::uint64_t seed = 1;         // seed of initial values and of the order of the data
+  // Largest number of batches, after which the run ends even before `epochs`; 0 = no limit.
   std::int64_t most_batches = 0;
 };
 
 struct ReplayResult {
   AccuracyCurve curve;
-  bool diverged = false;                    // a loss was not finite: the run ended there
+  bool diverged = false;                    // a loss was not finite, which ended the run
   bool complete = true;                     // false: the schedule was shorter than the epochs
-  std::vector<std::vector<double>> losses;  // by worker: of each of its batches
-  double wall_seconds = 0;                  // of training, evaluations apart
-  double batch_seconds = 0;                 // median of forward and backward of one batch
-  std::int64_t train_images = 0, test_images = 0;  // of the data set
+  std::vector<std::vector<double>> losses;  // by worker: loss of each of its batches
+  double wall_seconds = 0;                  // real seconds of training, without evaluations
+  double batch_seconds = 0;  // median real seconds of forward and backward of one batch
+  std::int64_t train_images = 0, test_images = 0;  // sizes of the data set
 };
 
-// The rate at `epochs` of the plan, as a factor of the one that the plan begins with.
+// The learning rate after `epochs`, divided by the plan's initial rate.
 double rate_factor(const LearningPlan& plan, double epochs);
 
-// `step`: of one worker's micro-batch. Hears the share that is done and may throw to end it.
+// Runs the replay. `step`: the training step of one worker's micro-batch. `progress` is called with
+// the finished share (0 to 1), and may throw to end the replay.
 ReplayResult replay(const TrainingStep& step, const UpdateSchedule& schedule, const ImageSets& data,
                     const LearningPlan& plan, const std::function<void(double)>& progress = {});
 

@@ -54,7 +54,8 @@ void ReplayWorker::clip_gradients() {
   clip(all, plan_.gradient_clipping);
 }
 
-// As they leave the worker: momentum of its own, then compression.
+// Makes the worker's push of the network's gradients: applies momentum at the worker, then
+// compression.
 void ReplayWorker::push(const std::vector<std::vector<ParameterPiece>>& messages) {
   const at::NoGradGuard no_gradients;
   Pushed& made = pushed_.emplace_back();
@@ -66,7 +67,7 @@ void ReplayWorker::push(const std::vector<std::vector<ParameterPiece>>& messages
     if (momentum && gradient.defined()) {
       if (velocity_.size() <= i) velocity_.resize(i + 1);
       if (!velocity_[i].defined()) velocity_[i] = at::zeros_like(gradient);
-      // A tensor of its own: an earlier one may still be on its way.
+      // A new tensor, because an earlier push may still refer to the old one.
       gradient = velocity_[i] = velocity_[i].mul(plan_.optimizer.momentum).add_(gradient);
     }
     if (schedule_.pushed_as == PushedAs::halves && gradient.defined()) {

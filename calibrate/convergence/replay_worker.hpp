@@ -1,5 +1,5 @@
-// A worker of the replay: its network, the batches that it takes, and the gradients that it pushes.
-// Includes LibTorch; private to the room.
+// A worker of the replay: its network, its batches, and the gradients that it pushes. Only
+// replay.cpp uses it. Includes LibTorch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,20 +17,20 @@ namespace lockstep {
 
 at::Tensor piece_of(const at::Tensor& whole, const ParameterPiece& piece);
 
-// torch.nn.utils.clip_grad_norm_.
+// Scales the gradients to a total norm of at most `largest`, like torch.nn.utils.clip_grad_norm_.
 void clip(const std::vector<at::Tensor>& gradients, double largest);
 
 // A worker's gradients as it pushes them.
 struct Pushed {
   std::vector<at::Tensor> gradients;  // by parameter
-  // the parameters behind the gradients, where the weighting needs them
+  // the parameters on which the gradients were computed, if the weighting needs them
   std::vector<at::Tensor> read;
-  int open = 0;  // messages that no update has taken yet
+  int open = 0;  // number of messages that no update has used yet
 };
 
 class ReplayWorker {
  public:
-  // `order`: of the images that it takes.
+  // `order`: the order of the worker's images.
   ReplayWorker(const TrainingStep& step, const UpdateSchedule& schedule, ShardOrder order,
                const LearningPlan& plan, int number)
       : plan_(plan),
@@ -48,14 +48,16 @@ class ReplayWorker {
   RealNetwork& network() { return network_; }
   Optimizer& local() { return local_; }
   bool has_computed(std::int64_t push) const { return push < computed_; }
-  // Numbers of a message's next push, from 0, and of its next version to read.
+  // next_push() returns the number (from 0) of the message's next push and counts it;
+  // pushes_taken() is the count. next_read() does the same for versions that the worker reads.
   std::int64_t next_push(int message) { return taken_[at(message)]++; }
   std::int64_t pushes_taken(int message) const { return taken_[at(message)]; }
   std::int64_t next_read(int message) { return given_[at(message)]++; }
-  // Versions that the worker reads before it has computed on the versions of its previous push.
+  // Versions that are ready although the worker has not yet computed its previous push; it loads
+  // them after that push.
   std::deque<std::vector<at::Tensor>>& waiting(int message) { return waiting_[at(message)]; }
 
-  // The pieces of a message as it read them last; `differences` alone.
+  // The pieces of a message as the worker has read them last (only for Exchange::differences).
   std::vector<at::Tensor>& read(int message) { return read_[at(message)]; }
 
   // Adds the gradients of the next batch to the network's gradients; returns the loss.
@@ -65,7 +67,7 @@ class ReplayWorker {
   void push(const std::vector<std::vector<ParameterPiece>>& messages);
   void count_computed() { ++computed_; }
 
-  // A push with messages that are not applied yet.
+  // A push that has messages that no update has used yet.
   const Pushed& pushed(std::int64_t number) const { return pushed_[place(number)]; }
   void message_applied(std::int64_t number);
 
@@ -82,13 +84,13 @@ class ReplayWorker {
   std::size_t number_;
   RealNetwork network_;
   ShardOrder order_;
-  Optimizer local_;                                           // of local SGD
+  Optimizer local_;                                           // optimizer of local steps
   std::vector<std::int64_t> taken_, given_;                   // by message
   std::vector<std::deque<std::vector<at::Tensor>>> waiting_;  // by message
   std::vector<std::vector<at::Tensor>> read_;                 // by message
   std::vector<at::Tensor> velocity_;                          // momentum at the workers
-  std::vector<at::Tensor> left_;                              // elements that were not pushed
-  std::deque<Pushed> pushed_;                                 // the latest ones computed
+  std::vector<at::Tensor> left_;                              // elements that have not been pushed
+  std::deque<Pushed> pushed_;  // computed pushes with unused messages
   std::int64_t computed_ = 0, batch_ = 0;
 };
 

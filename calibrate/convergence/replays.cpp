@@ -1,6 +1,6 @@
 // Runs replays in a pool of processes, and keeps their results in a cache of files. The key of a
-// result is a digest (FNV-1a) of the job, the schedule's content and the measuring program, so a
-// rebuilt program learns anew.
+// result is a digest (FNV-1a) of the job, the schedule's content, and size and time of the
+// measuring program, so a rebuilt program does not use earlier results.
 #include "convergence/replays.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-// FNV-1a, of 64 bits: names a file of the cache.
+// The 64-bit FNV-1a hash of a text, for names of files in the cache.
 std::uint64_t digest(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -47,13 +47,13 @@ fs::path cache_folder() {
   return base / "lockstep" / "replays";
 }
 
-// Where the answer to `key` is kept; "" where nothing can be.
+// The cache's file for `key`; "" if there is no cache.
 fs::path kept_file(const std::string& key) {
   const fs::path folder = cache_folder();
   return folder.empty() ? folder : folder / (key + ".json");
 }
 
-// Throws OutputError.
+// Stores an answer in the cache. Throws OutputError.
 void keep_answer(const std::string& key, const std::string& answer) {
   const fs::path file = kept_file(key);
   if (file.empty()) throw OutputError("neither XDG_CACHE_HOME nor HOME is set");
@@ -62,8 +62,8 @@ void keep_answer(const std::string& key, const std::string& answer) {
   write_text(file.string(), answer);
 }
 
-// The identity of the program, which may change a replay's answer besides its job. Builds of
-// different days differ.
+// Identifies the build of the measuring program by size and time, because another build may give
+// another answer.
 std::string program_mark(const std::string& program) {
   std::error_code error;
   const auto size = fs::file_size(program, error);
@@ -81,7 +81,8 @@ std::int64_t samples_of_batch(const ReplayJob& job) {
   return job.plan.accumulation * job.step.samples;
 }
 
-// Batches of `job`; batches of evaluations count as a third, because they have no backward.
+// The number of batches of `job`. A batch of an evaluation counts as a third, because it has no
+// backward.
 double batches_of(const ReplayJob& job, const ReplayResult& probe) {
   const auto batch = static_cast<double>(samples_of_batch(job));
   const auto train = static_cast<double>(
@@ -132,7 +133,7 @@ int Replays::at_a_time() const {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// A few batches of each batch size say how fast this machine is.
+// Estimates the time of all open replays by running a few batches of each batch size.
 void Replays::announce(const std::vector<std::string>& open, const RunFolder& folder) {
   if (!options_.estimate) return;
   constexpr double soon = 2000;
@@ -142,8 +143,8 @@ void Replays::announce(const std::vector<std::string>& open, const RunFolder& fo
     const auto images = static_cast<double>(job.train_samples > 0 ? job.train_samples : 50000);
     least += job.plan.epochs * images / static_cast<double>(samples_of_batch(job));
   }
-  if (least < soon) return;                     // done before it is said
-  std::map<std::int64_t, ReplayResult> probes;  // by samples of a batch
+  if (least < soon) return;                     // finished before an estimate would be
+  std::map<std::int64_t, ReplayResult> probes;  // by samples in a batch
   double seconds = 0;
   for (const std::string& key : open) {
     const ReplayJob& job = pending_.at(key);
@@ -168,7 +169,7 @@ void Replays::announce(const std::vector<std::string>& open, const RunFolder& fo
 }
 
 void Replays::run() {
-  const InterruptGuard guard;  // the folder is to go, too
+  const InterruptGuard guard;  // so that the folder is removed after Ctrl-C
   const RunFolder folder;
   std::vector<std::string> open;
   for (const auto& [key, job] : pending_) {
@@ -176,7 +177,7 @@ void Replays::run() {
     const std::string known = contents(file);
     if (accepts(key, known)) continue;
     std::error_code error;
-    if (!known.empty()) fs::remove(file, error);  // torn: it would count as kept
+    if (!known.empty()) fs::remove(file, error);  // an incomplete file must not count as stored
     open.push_back(key);
   }
   if (!open.empty()) announce(open, folder);
@@ -191,7 +192,7 @@ void Replays::run() {
   const auto answers = fork_map(open.size(), fork, [&](std::size_t i, const Report&) {
     const std::string& key = open[i];
     const fs::path refused = folder.file("refused");
-    if (fs::exists(refused)) return std::string("refused");  // the error is reported once
+    if (fs::exists(refused)) return std::string("refused");  // the error must be reported only once
     const ProgramEnd end = learn(program_, folder.file(key + ".job"), pending_.at(key));
     if (end.exit_code == 2) {
       std::ofstream{refused};
@@ -203,7 +204,7 @@ void Replays::run() {
     // Stored at once, so that an interrupted study loses no finished replay.
     try {
       keep_answer(key, end.output);
-    } catch (const OutputError&) {  // the parent tries again, and says it
+    } catch (const OutputError&) {  // the parent tries again, and reports a failure
     }
     return end.output;
   });
@@ -222,7 +223,7 @@ void Replays::run() {
   pending_.clear();
 }
 
-// Keeps answers that the replaying process could not store.
+// Stores answers that the replaying process could not store.
 void Replays::keep(const std::vector<std::string>& keys, const std::vector<ForkResult>& answers) {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     std::error_code error;

@@ -1,5 +1,5 @@
-// Runs many replays at once: each in a process of its own, and none twice. Use it for all replays
-// of a command. No LibTorch in here.
+// Runs many replays at the same time, each in a separate process, and caches their results. One
+// object serves all replays of a command. Includes no LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +16,36 @@
 namespace lockstep {
 
 struct ReplaysOptions {
-  int workers = 0;           // at a time; 0 = one per core
-  std::string verb = "run";  // that needs the measuring half
+  int workers = 0;           // processes at the same time; 0 = one per core
+  std::string verb = "run";  // command that needs the measuring half, for errors
   std::function<void(std::size_t done, std::size_t all)> progress{};
-  // Called before a long training with the expected real seconds, after a few batches.
+  // Called before a long training, after a few batches, with the expected real seconds.
   std::function<void(std::size_t replays, double seconds)> estimate{};
 };
 
 // Results of replays are stored in $XDG_CACHE_HOME/lockstep/replays (or ~/.cache/...) as soon as
-// they are known. An interrupted study continues, and a repeated question is answered at once.
+// they are known. So a study that was interrupted continues where it stopped, and a repeated
+// question is answered immediately.
 class Replays {
  public:
-  // `where`: of the scenario's wish to train. Throws ConfigError when the measuring half is
-  // missing.
+  // `where`: the place of `convergence` in the scenario. Throws ConfigError if the measuring half
+  // is missing.
   Replays(Location where, const ReplaysOptions& options);
 
-  // Jobs that differ in the file of their schedule only, and not in its content, have one key.
+  // The key of a job. Jobs whose schedules are in different files with equal content have the same
+  // key.
   std::string key_of(const ReplayJob& job) const;
 
-  // To be learned by the next run(); -> its key.
+  // Adds a job to the next run(), unless its result is known, and returns its key.
   std::string ask(const ReplayJob& job);
 
-  // Throws ConfigError for data or a model that cannot be used, InterruptError after Ctrl-C,
-  // SIGTERM or SIGHUP.
+  // Runs all jobs without a stored result. Throws ConfigError for data or a model that cannot be
+  // used, and InterruptError after Ctrl-C, SIGTERM or SIGHUP.
   void run();
 
-  // nullptr: its process failed.
+  // The result of a job; null if its process failed.
   const ReplayResult* result(const std::string& key) const;
-  const std::string& failure() const { return failure_; }  // why the first one did
+  const std::string& failure() const { return failure_; }  // error of the first failed process
   // The reason why results are not stored; "" if they are.
   const std::string& not_kept() const { return not_kept_; }
 

@@ -1,7 +1,6 @@
 // Adds accuracy to the points of a scenario: simulates each point's updates in full, replays them
 // with several seeds, and gives each point of a learning curve the simulated time of its update.
-// Points whose order of updates is equal share their replays, because learning does not depend on
-// time.
+// Points with equal order of updates have common replays, because learning does not depend on time.
 #include "convergence/study.hpp"
 
 #include <fmt/format.h>
@@ -32,8 +31,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A learning curve does not depend on its duration, nor on the weights of stale gradients if none
-// is stale. The schedule gives each point of the curve the time of its update.
+// Writes a schedule without times, because a learning curve depends only on the order of updates.
+// If no gradient is stale, weights of stale gradients are also removed. So schedules that lead to
+// the same learning become equal files.
 std::string without_times(UpdateSchedule schedule, const fs::path& file) {
   bool fresh = true;
   for (ScheduledPush& push : schedule.pushes) {
@@ -86,7 +86,7 @@ class Study {
     schedules();
   }
 
-  // The key of a point's learning: all its trainings follow from the first one's job.
+  // The key of a point's training. The job of the first training determines all others.
   std::string key(std::size_t i) const { return replays_.key_of(job_of(i, recipes().front(), 0)); }
 
   void run() {
@@ -108,7 +108,8 @@ class Study {
   }
 
  private:
-  // Simulates the points that fit to the end of their run, with the order of their updates.
+  // Simulates each point that fits into memory to the end of its run, and stores the order of its
+  // updates.
   void schedules() {
     const RunOptions options{workers_,
                              [](const RunProgress&) { InterruptGuard::throw_if_interrupted(); }};
@@ -130,7 +131,7 @@ class Study {
     for (std::size_t i = 0; i < points_.size(); ++i) {
       const Job& job = points_[i].job;
       const bool of_its_own = fs::exists(job.simulation.schedule_file);
-      // A worker that keeps no step has its own gradient only, ranks in step have the mean.
+      // An asynchronous worker has only its own gradient to clip; synchronous ranks clip the mean.
       clipped_.push_back(of_its_own ? Clipped::pushes : Clipped::mean);
       if (of_its_own) {
         schedules_.push_back(read_schedule(job.simulation.schedule_file));
@@ -151,7 +152,7 @@ class Study {
     job.model = scenario_.model;
     job.step = point.step_options;
     job.step.samples = point.micro_batch;
-    job.step.precision = Precision::fp32;  // the replay learns on a CPU
+    job.step.precision = Precision::fp32;  // the replay runs on a CPU
     job.schedule = files_[i];
     job.data = spec_.data;
     job.train_samples = static_cast<std::int64_t>(scenario_.dataset.samples);
@@ -164,7 +165,7 @@ class Study {
     plan.accumulation = point.job.accumulation;
     plan.gradient_clipping = scenario_.gradient_clipping;
     plan.clipped = clipped_[i];
-    // The optimizer of ranks in step is their own, behind the mean and its clipping.
+    // Synchronous ranks apply their optimizer after the mean and its clipping.
     plan.momentum_at = clipped_[i] == Clipped::mean ? MomentumPlace::server : spec_.momentum_at;
     plan.rate_schedule = spec_.schedule;
     plan.warm_up_epochs = spec_.warm_up_epochs;
@@ -178,7 +179,7 @@ class Study {
     return job;
   }
 
-  // Every rate with every momentum of `tune`, or the scenario's own.
+  // Every learning rate with every momentum of `tune`, or the scenario's values.
   std::vector<Recipe> recipes() const {
     const TuningSpec tune = spec_.tune.value_or(TuningSpec{});
     std::vector<double> rates = tune.learning_rate, momenta = tune.momentum;
@@ -191,8 +192,8 @@ class Study {
     return all;
   }
 
-  // The best recipe of each point, by one training with each recipe and a seed that no reported
-  // training has.
+  // The best recipe of each point, found by one training with each recipe. The seed is one that no
+  // reported training uses.
   std::vector<Recipe> best_recipes() {
     const std::vector<Recipe> all = recipes();
     if (all.size() == 1) return std::vector<Recipe>(points_.size(), all.front());
@@ -277,7 +278,7 @@ class Study {
   ResultRecord& record_;
   const int workers_;
   Replays& replays_;
-  const InterruptGuard guard_{};  // while there is a folder
+  const InterruptGuard guard_{};  // while the folder exists
   const RunFolder folder_;
   std::vector<Point> points_;
   std::vector<Prediction*> predictions_;
@@ -312,7 +313,8 @@ void add_accuracy(const Scenario& scenario, ResultRecord& record, const ReplaysO
     throw;
   } catch (const InterruptError&) {
     throw;
-  } catch (const std::exception& error) {  // no room for its files, say: the prediction stands
+  } catch (
+      const std::exception& error) {  // for example, a full disk: the prediction is still valid
     record.warnings.push_back(std::string("no accuracy: ") + error.what());
   }
 }

@@ -1,5 +1,6 @@
-// Accuracy of every point of a scenario: its updates are simulated in full, and several seeds learn
-// in their order, each in a process of its own. No LibTorch in here.
+// Predicts the accuracy of every point of a scenario. The point's updates are simulated to the end
+// of the run, and several trainings with different seeds replay their order, each in a separate
+// process. Includes no LibTorch.
 #pragma once
 
 #include "convergence/replays.hpp"
@@ -9,18 +10,19 @@
 
 namespace lockstep {
 
-// Fills Prediction::accuracy of the points that have one; `scenario` must have `convergence`.
-// Without the measuring half, a warning names it. Throws ConfigError for data or a model that
-// cannot be used.
+// Fills Prediction::accuracy of the record's predictions that fit into memory. Without the
+// measuring half, it only adds a warning. Throws ConfigError for data or a model that cannot be
+// used.
+// REQUIRES: `scenario` has `convergence`.
 void add_accuracy(const Scenario& scenario, ResultRecord& record,
                   const ReplaysOptions& options = {});
 
-// A scenario of one point, with `convergence`, ready to be trained. `replays` holds earlier
-// trainings, and must outlive the result. Throws ConfigError for points that cannot be simulated.
+// Prepares the training of a scenario that has one point and `convergence`. `replays` must outlive
+// the result. Throws ConfigError for points that cannot be simulated.
 PreparedTraining prepare_training(const Scenario& scenario, Replays& replays, int workers);
 
-// Throws ConfigError when `scenario`, which has `convergence`, does not say how much is learned
-// from.
+// Throws ConfigError if `scenario`, which has `convergence`, does not state the samples of an
+// epoch.
 void check_can_learn(const Scenario& scenario);
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
-// NCCL collectives over all visible devices in one process, results checked. With one device the
-// communicator has a single rank, and NCCL only launches and copies (fact 117); two ranks on one
-// device are refused before NCCL 2.30 (facts 114, 115). Nothing where there is no NCCL.
+// Measures NCCL collectives over all visible devices in one process, and checks their results. With
+// one device the communicator has a single rank, and NCCL only launches and copies (fact 117),
+// because NCCL before 2.30 refuses two ranks on one device (facts 114, 115). Without NCCL the probe
+// measures nothing.
 #include "cuda/handles.hpp"
 #ifdef LOCKSTEP_HAVE_NCCL
 #include <fmt/format.h>
@@ -64,7 +65,8 @@ class Group {
   std::vector<ncclComm_t> communicators_;
 };
 
-// One collective of `count` float elements (nccl-tests' count x ranks where every rank has a part).
+// Issues one collective of `count` float elements. If every rank has a part, `count` includes all
+// parts, while nccl-tests counts one part.
 void issue(const Group& group, Collective collective, std::size_t count, bool in_place) {
   const auto ranks = static_cast<std::size_t>(group.size());
   const std::size_t part = count / ranks;
@@ -90,7 +92,7 @@ void issue(const Group& group, Collective collective, std::size_t count, bool in
       case Collective::broadcast:
         LOCKSTEP_NCCL(ncclBroadcast(send, receive, count, ncclFloat, 0, c, s));
         break;
-      default:  // send_recv: to the right neighbor, from the left one
+      default:  // send_recv: sends to the right neighbour, receives from the left one
         LOCKSTEP_NCCL(ncclSend(send, count, ncclFloat, (i + 1) % group.size(), c, s));
         LOCKSTEP_NCCL(
             ncclRecv(receive, count, ncclFloat, (i + group.size() - 1) % group.size(), c, s));
@@ -104,7 +106,7 @@ float contribution(int rank, std::size_t element) {
   return static_cast<float>(rank + 1) + static_cast<float>(element % 7);
 }
 
-// Runs once on known data and counts wrong elements.
+// Runs the collective once on known data, and counts wrong elements.
 std::int64_t wrong_elements(const Group& group, Collective collective, std::size_t count,
                             bool in_place) {
   const int ranks = group.size();
@@ -116,7 +118,8 @@ std::int64_t wrong_elements(const Group& group, Collective collective, std::size
     LOCKSTEP_CUDA(cudaSetDevice(rank.device));
     for (std::size_t e = 0; e < count; ++e) host[e] = contribution(i, e);
     const DeviceBuffer& to = in_place ? *rank.receive : *rank.send;
-    // all_gather sends a part: in place it lies where it belongs, else at the beginning.
+    // all_gather sends a part. In place, the part lies at the rank's place in the result; otherwise
+    // at the beginning of the buffer.
     const std::size_t offset = gathers && in_place ? static_cast<std::size_t>(i) * part : 0;
     const std::size_t length = gathers ? part : count;
     LOCKSTEP_CUDA(cudaMemcpy(to.at(offset * 4), host.data(), length * 4, cudaMemcpyHostToDevice));
@@ -178,14 +181,14 @@ void probe_collectives(const ProbeOptions& options, Measurements& out) {
   const auto largest = static_cast<std::size_t>(wanted.back());
   const double before = free_now();
   const Group group(ranks, largest);
-  // The buffers are not the communicator's.
+  // The buffers do not count as memory of the communicator.
   out.memory.nccl_communicator_bytes =
       std::max(0.0, before - free_now() - 2 * static_cast<double>(largest));
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
         Collective::broadcast, Collective::send_recv}) {
     for (const double size : wanted) {
-      // Whole floats for every rank.
+      // Every rank's part must be a whole number of floats.
       const auto per_rank = static_cast<std::size_t>(size) / 4 / static_cast<std::size_t>(ranks);
       const std::size_t count = per_rank * static_cast<std::size_t>(ranks);
       if (count == 0) continue;
@@ -197,7 +200,7 @@ void probe_collectives(const ProbeOptions& options, Measurements& out) {
       row.bytes = static_cast<double>(count) * 4;
       row.out_of_place = timing(options, group, collective, count, false);
       row.wrong_out_of_place = wrong_elements(group, collective, count, false);
-      // A message to a neighbor has no meaning in place.
+      // A message to a neighbour cannot be in place.
       if (collective != Collective::send_recv) {
         row.in_place = timing(options, group, collective, count, true);
         row.wrong_in_place = wrong_elements(group, collective, count, true);

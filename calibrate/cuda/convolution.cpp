@@ -1,5 +1,5 @@
-// Convolutions by cuDNN, three passes each, with the algorithm its heuristics choose (as PyTorch
-// does with cudnn.benchmark off). Compiled to nothing where there is no cuDNN.
+// Measures the three passes of convolutions in cuDNN, with the algorithm that cuDNN's heuristics
+// choose (as in PyTorch with cudnn.benchmark off). Without cuDNN the probe measures nothing.
 #include "cuda/handles.hpp"
 #ifdef LOCKSTEP_HAVE_CUDNN
 #include <cudnn.h>
@@ -16,7 +16,8 @@ namespace {
 
 bool not_supported(cudnnStatus_t status) {
 #if CUDNN_MAJOR >= 9
-  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;  // for any reason
+  // Includes all reasons of this category.
+  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
 #else
   return status == CUDNN_STATUS_NOT_SUPPORTED;
 #endif
@@ -59,7 +60,7 @@ cudnnDataType_t cudnn_type_of(MathMode math) {
   return CUDNN_DATA_FLOAT;
 }
 
-// NCHW, padding of half the kernel.
+// Describes tensors in NCHW layout, with a padding of half the kernel.
 void describe_shape(const Descriptors& d, const ConvolutionShape& s, MathMode math, int out_size) {
   LOCKSTEP_CUDNN(cudnnSetTensor4dDescriptor(d.x, CUDNN_TENSOR_NCHW, cudnn_type_of(math), s.batch,
                                             s.in_channels, s.size, s.size));
@@ -80,8 +81,8 @@ struct Operands {
   void* y;
 };
 
-// The first supported algorithm of cuDNN's list: its workspace in bytes and a function that calls
-// it.
+// The first supported algorithm of cuDNN's list: the bytes of its workspace, and a function that
+// runs it.
 struct Choice {
   std::size_t workspace = 0;
   std::function<void(const Operands&, void* workspace, std::size_t bytes)> run;

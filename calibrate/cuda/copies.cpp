@@ -1,5 +1,5 @@
 // Probes copies between host and device, copies within the device, and streaming through its
-// memory. sweeps.hpp has the sizes; host memory is touched first, so that no page fault is timed.
+// memory. sweeps.hpp has the sizes.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -13,7 +13,8 @@ namespace lockstep::cuda {
 
 namespace {
 
-// Host memory, pinned or ordinary; touched, so that no page fault is timed.
+// Host memory, pinned or pageable. The constructor writes to the whole memory, so that no page
+// fault is timed.
 class HostBuffer {
  public:
   HostBuffer(std::size_t bytes, bool pinned) : pinned_(pinned) {
@@ -59,7 +60,8 @@ Figure host_copy(const ProbeOptions& options, const Stream& stream, CopyKind kin
     }
   };
   if (is_pinned(kind)) return measure_launches(options, stream, copy);
-  // Pageable copies go through a staging buffer while the call waits: the host's clock times them.
+  // Pageable copies pass through a staging buffer while the call waits, so the host's clock
+  // measures them.
   copy(0);
   stream.wait();
   return measure(options, [&] {

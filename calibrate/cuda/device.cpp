@@ -1,6 +1,6 @@
-// Reads the device, its driver and library versions, its clocks, and the memory that a context
-// takes. Context memory is a difference of used bytes (NVML, else cudaMemGetInfo), so it must be
-// measured before any other use of the device.
+// Reads the properties of the device, the versions of driver and libraries, clocks, and the memory
+// that a context takes. Context memory is a difference of used bytes (NVML, else cudaMemGetInfo),
+// so it must be measured before any other use of the device.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 #ifdef LOCKSTEP_HAVE_CUDNN
@@ -121,8 +121,8 @@ void probe_memory(const ProbeOptions& options, Measurements& out) {
     out.memory.context_bytes = *after - *before;
     out.memory.source = "used memory before and after, NVML";
   } else {
-    // Without NVML the memory cannot be read before there is a context; other users of the device
-    // count, too.
+    // Without NVML, memory cannot be read before a context exists. The value then includes other
+    // users of the device.
     out.memory.context_bytes = static_cast<double>(total - free);
     out.memory.source = "total - free with a context, cudaMemGetInfo";
   }

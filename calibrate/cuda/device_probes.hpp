@@ -1,9 +1,10 @@
-// Probes of one CUDA device. A plain interface: no CUDA header is needed to use it. Each probe adds
-// its rows to `Measurements` as they come, so that an interruption keeps earlier rows.
+// Probes that measure one CUDA device. This header needs no CUDA header. Each probe adds a row to
+// `Measurements` as soon as the row is measured, so that earlier rows survive an interruption.
 //
-// Every figure is the median of samples taken until they settle; kernels are timed by events with
-// the queue filled beforehand, so that the host's launches do not show, and walk through several
-// sets of operands, so that none is left in the L2 cache (as in training).
+// Every Figure is the median of samples, which are taken until its confidence interval is narrow.
+// Kernels are timed by events. The queue is filled beforehand, so that the host's launches do not
+// count. Kernels use several sets of operands in turn, so that no operand is in the L2 cache (as in
+// training).
 #pragma once
 
 #include <functional>
@@ -14,7 +15,8 @@
 
 namespace lockstep::cuda {
 
-// A CUDA, cuBLAS, cuDNN or NCCL call that failed: "cudaMalloc (copies.cpp:40): out of memory".
+// Thrown if a call of CUDA, cuBLAS, cuDNN or NCCL fails, for example with "cudaMalloc
+// (copies.cpp:40): out of memory".
 class DeviceError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -29,7 +31,7 @@ class OutOfDeviceMemory : public NotPossible {
  public:
   using NotPossible::NotPossible;
 };
-// Ctrl-C, noticed between two samples.
+// Thrown between two samples after Ctrl-C.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}
@@ -37,7 +39,7 @@ class Interrupted : public std::runtime_error {
 
 struct Availability {
   int devices = 0;
-  std::string reason;  // without devices: "driver: none found; runtime 13.0: ..."
+  std::string reason;  // if there is no device: "driver: none found; CUDA runtime 13.0: ..."
 };
 Availability availability();  // never throws
 
@@ -54,24 +56,27 @@ struct ProbeOptions {
   bool quick = false;
   Device model;  // peaks for the efficiencies; all zero = unknown
   std::function<void(const std::string&)> progress = [](const std::string&) {};  // one line
-  std::function<bool()> stop = [] { return false; };  // asked between samples; Interrupted if true
+  std::function<bool()> stop = [] {
+    return false;
+  };  // called between samples; true = throw Interrupted
 };
 
 DeviceInfo device_info(int index);
-// Driver, CUDA, cuBLAS, cuDNN, NCCL as they say themselves.
+// Versions that the driver, CUDA, cuBLAS, cuDNN and NCCL report.
 std::map<std::string, std::string> device_versions();
-// Clocks, power limit and throttling as NVML tells them (nothing where there is no NVML).
+// Clocks, power limit and throttling as NVML reports them; empty without NVML.
 std::map<std::string, std::string> device_settings(const DeviceInfo& info);
 
 // Must run before any other use of the device: it measures the memory of a new context.
 void probe_memory(const ProbeOptions& options, Measurements& out);
 void probe_gemm(const ProbeOptions& options, Measurements& out);
-void probe_convolution(const ProbeOptions& options, Measurements& out);  // nothing without cuDNN
+void probe_convolution(const ProbeOptions& options,
+                       Measurements& out);  // measures nothing without cuDNN
 void probe_copies(const ProbeOptions& options, Measurements& out);
 void probe_launch(const ProbeOptions& options, Measurements& out);
 void probe_interference(const ProbeOptions& options, Measurements& out);
-// NCCL over all visible devices in this process. With one device the communicator has one rank, and
-// the figures measure a launch and a copy. Nothing without NCCL.
+// Collectives of NCCL over all visible devices in this process. With one device the communicator
+// has one rank, and only a launch and a copy are measured. Measures nothing without NCCL.
 void probe_collectives(const ProbeOptions& options, Measurements& out);
 
 }  // namespace lockstep::cuda

@@ -1,6 +1,6 @@
-// Fits achieved fractions of a device's peaks to probe results. For each fraction the rows count
-// whose time it dominates; bisection finds the value at which the median of log(modeled /
-// measured) over these rows is 0 (docs/device-models.md).
+// Fits achieved fractions of a device's peaks to results of the probes. Each fraction is fitted to
+// the rows whose time depends mostly on it: bisection finds the value at which the median of
+// log(modelled / measured) over these rows is 0 (docs/device-models.md).
 #include "cuda/efficiency_fit.hpp"
 
 #include <fmt/format.h>
@@ -16,14 +16,15 @@ namespace lockstep::cuda {
 
 namespace {
 
-// One measured operation: the kernel of interest first, then kernels timed with it.
+// One measured operation: first the kernel to which the fit refers, then kernels that were timed
+// with it.
 struct Point {
   std::vector<Kernel> kernels;
   int element_bytes = 4;
   double seconds = 0;
 };
 
-// The precision in which operands have the size that the probes give them.
+// The precision whose operands have the same size as in the probes.
 Precision precision_of(MathMode math) {
   switch (math) {
     case MathMode::fp32:
@@ -66,7 +67,8 @@ Point point_of(const GemmRow& row) {
   return {{layer.gemm(Pass::forward, row.m, row.n, row.k)}, step.matmul_bytes(), row.time.seconds};
 }
 
-// The workload's own convolution, with the layout changes that cuDNN does inside its call.
+// A convolution as the simulator's workload describes it, with the layout changes inside cuDNN's
+// call.
 Point point_of(const ConvolutionRow& row) {
   StepBuilder step(options_of(row.math, row.batch));
   const auto convolution = [&](const char* name, const Value& input, const ConvShape& shape) {
@@ -75,7 +77,7 @@ Point point_of(const ConvolutionRow& row) {
   ConvShape shape;
   shape.bias = false;
   shape.out = row.in_channels;
-  // Only the output of another layer needs a gradient of the data.
+  // A layer before is added, because only the output of a layer needs a gradient of the data.
   const Value image = step.image_input({row.in_channels, row.size, row.size});
   const Value input = convolution("before", image, shape);
   shape.out = row.out_channels;
@@ -93,7 +95,7 @@ Point point_of(const ConvolutionRow& row) {
   return point;
 }
 
-// Copies that read and write within the device, as most streaming kernels of a training step do.
+// Whether a copy reads and writes device memory, like most streaming kernels of a training step.
 bool within_device(const CopyRow& row) {
   return row.kind == CopyKind::d2d || row.kind == CopyKind::stream_copy;
 }
@@ -112,7 +114,7 @@ double modelled(const Point& point, const Device& device) {
   return seconds;
 }
 
-// A fitted parameter and the part of a kernel's time that it determines.
+// A fitted parameter, and the part of a kernel's time that it determines.
 struct Fraction {
   double Efficiency::*value;
   double KernelTime::*part;
@@ -122,8 +124,8 @@ constexpr Fraction matmul_fraction{&Efficiency::matmul, &KernelTime::compute};
 constexpr Fraction matmul_fp32_fraction{&Efficiency::matmul_fp32, &KernelTime::compute};
 constexpr Fraction convolution_fraction{&Efficiency::convolution, &KernelTime::compute};
 
-// Is that part longer than all the rest of the modeled time, even at the full peak? Evaluated at
-// the peak, so that the choice of points does not depend on fitted values.
+// Whether that part is longer than the rest of the modelled time even at the full peak. It is
+// computed at the peak, so that the choice of points does not depend on fitted values.
 bool tells(const Point& point, Device device, const Fraction& fraction) {
   device.efficiency.*fraction.value = 1;
   const Kernel& kernel = point.kernels.front();
@@ -136,7 +138,7 @@ bool tells(const Point& point, Device device, const Fraction& fraction) {
   return part > rest;
 }
 
-// The bounds of a device file for one field (hardware/efficiency.hpp).
+// The bounds that a device file has for one field (hardware/efficiency.hpp).
 struct Limits : FieldVisitor<Limits> {
   explicit Limits(const double* value) : wanted(value) {}
 
@@ -167,7 +169,8 @@ FittedValue fit(const std::vector<Point>& measured, Device device, const Fractio
                                       : "other parts of the time outweigh it everywhere";
     return result;
   }
-  // The median of log(modeled / measured) falls with the fraction: halve the interval around 0.
+  // The median of log(modelled / measured) falls as the fraction grows, so bisection finds its
+  // zero.
   const auto median_log = [&](double value) {
     device.efficiency.*fraction.value = value;
     std::vector<double> logs;
@@ -197,7 +200,8 @@ FittedValue fit(const std::vector<Point>& measured, Device device, const Fractio
   return result;
 }
 
-// From one empty kernel to the next: the shortest time on the device that one can take.
+// The kernel floor is the time from one empty kernel to the next: no kernel can take less time on
+// the device.
 FittedValue fit_floor(const Figure& back_to_back) {
   FittedValue result;
   if (!(back_to_back.seconds > 0)) {
@@ -241,7 +245,8 @@ EfficiencyFit fit_efficiency(const Measurements& measurements, const Device& dev
   fitted.efficiency.kernel_floor_seconds =
       result.kernel_floor.value.value_or(device.efficiency.kernel_floor_seconds);
 
-  // Less than twice the L2 cache may still be in it in part (operand_sets in sweeps.cpp).
+  // Copies that move less than twice the L2 cache may partly be in it (operand_sets in sweeps.cpp),
+  // so they are left out.
   std::vector<Point> copies, products, plain_products, convolutions;
   for (const CopyRow& row : measurements.copies)
     if (within_device(row) && 2 * row.bytes >= 2 * device.l2_bytes) copies.push_back(point_of(row));

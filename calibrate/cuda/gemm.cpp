@@ -1,6 +1,6 @@
-// Probes matrix products by cuBLAS over sizes and precisions, and their share of the peak. Products
-// accumulate as in PyTorch; operands are walked through in sets, so that none is found in the L2
-// cache.
+// Measures matrix products in cuBLAS over sizes and precisions, and their share of the peak.
+// Products accumulate as in PyTorch. Several sets of operands are used in turn, so that no operand
+// is in the L2 cache.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 
@@ -28,7 +28,7 @@ cudaDataType cuda_type_of(MathMode math) {
   return CUDA_R_32F;
 }
 
-// As PyTorch computes: 16-bit products accumulate in fp32, TF32 only where it is asked for.
+// As in PyTorch, 16-bit products accumulate in fp32, and TF32 is used only if requested.
 cublasComputeType_t compute_of(MathMode math) {
   return math == MathMode::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }

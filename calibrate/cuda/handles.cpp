@@ -1,5 +1,5 @@
-// Implements checked CUDA calls and the timing of all probes. A figure fills the stream's queue
-// first and places events around a series of launches, until the stopping rule of
+// Implements checked CUDA calls and the timing of all probes. For each sample the stream's queue is
+// filled with a series of launches between two events. Samples are taken until the stopping rule of
 // launch/stopping.hpp is met.
 #include "cuda/handles.hpp"
 
@@ -30,7 +30,7 @@ void fail(const char* call, const char* file, int line, const std::string& messa
 
 void check(cudaError_t status, const char* call, const char* file, int line) {
   if (status == cudaSuccess) return;
-  (void)cudaGetLastError();  // else the next launch reports this error again
+  (void)cudaGetLastError();  // otherwise the next launch would report this error
   if (status == cudaErrorMemoryAllocation)
     throw OutOfDeviceMemory(
         fmt::format("{} ({}:{}): {}", call, base_name(file), line, cudaGetErrorString(status)));
@@ -52,8 +52,8 @@ std::size_t element_bytes(MathMode math) {
 }
 
 void fill_random(const DeviceBuffer& buffer, MathMode math) {
-  // A few MiB of values of magnitude about 1, repeated: bit patterns are drawn directly, with the
-  // exponent fixed to [1, 2) and a random sign and mantissa.
+  // The buffer gets a repeated pattern of 4 MiB. Its values have random signs and mantissas, and an
+  // exponent for magnitudes from 1 to 2.
   std::vector<std::uint32_t> pattern((4 << 20) / 4 + 1021);
   std::uint64_t state = 0x9e3779b97f4a7c15ull;
   const auto draw = [&] {
@@ -95,7 +95,7 @@ Figure measure_launches(const ProbeOptions& options, const Stream& stream,
   using Clock = std::chrono::steady_clock;
   int index = 0;
   Event begin, end;
-  // Host seconds to queue `count`, device seconds of one.
+  // Returns the host seconds to queue `count` launches, and the device seconds of one.
   const auto run = [&](int count, double hold_seconds) {
     launch_spin(stream.handle, static_cast<long long>(hold_seconds * 2e9));
     const auto start = Clock::now();
@@ -107,9 +107,9 @@ Figure measure_launches(const ProbeOptions& options, const Stream& stream,
     stream.wait();
     return std::pair{host, seconds_between(begin, end) / count};
   };
-  run(2, 0);  // loads the kernels, chooses algorithms
+  run(2, 0);  // loads the kernels and chooses algorithms
   const auto [host, device] = run(4, 0);
-  // The driver's queue holds about a thousand launches; stay well below it.
+  // The driver's queue has room for about a thousand launches; the count must stay well below.
   const int count = launches_per_sample(device, 2e-3, 200);
   const double hold = std::min(2 * host / 4 * count + 20e-6, 50e-3);
   return measure(options, [&] { return run(count, hold).second; });

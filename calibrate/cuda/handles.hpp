@@ -1,5 +1,5 @@
-// CUDA resources that free themselves, checked calls and the way everything is timed. Internal to
-// the probes; the outside sees device_probes.hpp.
+// CUDA resources that free themselves, checked calls, and the timing of all probes. Only the probes
+// include it; other code includes device_probes.hpp.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,8 +34,8 @@ struct Event {
 };
 double seconds_between(const Event& first, const Event& second);  // both must have completed
 
-// Device memory, filled with small pseudo-random values where asked for (products of zeros draw
-// less power and run faster than real ones).
+// Device memory. fill_random() fills it with pseudo-random values of magnitude 1 to 2, because
+// products of zeros need less power and so run faster than real ones.
 class DeviceBuffer {
  public:
   explicit DeviceBuffer(std::size_t bytes);  // throws OutOfDeviceMemory
@@ -52,16 +52,17 @@ class DeviceBuffer {
 void fill_random(const DeviceBuffer& buffer, MathMode math);
 std::size_t element_bytes(MathMode math);
 
-// Rounded up to 256 bytes, so that operands lie as an allocator would put them.
+// Rounds up to 256 bytes, so that operands are aligned as by an allocator.
 inline std::size_t aligned(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-// Calls `sample` (one sample, in seconds) until the samples settle.
+// Calls `sample`, which returns seconds, until the confidence interval of the median is narrow.
+// Throws Interrupted after Ctrl-C.
 Figure measure(const ProbeOptions& options, const std::function<double()>& sample);
 
-// Device seconds of one launch(i), i counting up: events around many in a row, behind a kernel that
-// holds the stream until all are queued.
+// Device seconds of one launch(i), where i counts up. Two events enclose a series of launches,
+// which waits behind a kernel that holds the stream until all launches are queued.
 Figure measure_launches(const ProbeOptions& options, const Stream& stream,
                         const std::function<void(int)>& launch);
 

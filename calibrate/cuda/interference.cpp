@@ -1,5 +1,6 @@
-// A stand-in for a collective beside a computation (fact 117): as many blocks as NCCL would use
-// channels add arrays in device memory while the device computes. Both are slower than alone.
+// Measures the interference of a computation with a stand-in for a collective (fact 117). The
+// stand-in adds arrays in device memory with as many blocks as NCCL would use channels. At the same
+// time the device computes, and both become slower.
 #include <cublas_v2.h>
 #include <fmt/format.h>
 
@@ -10,7 +11,7 @@ namespace lockstep::cuda {
 
 namespace {
 
-// Bytes of each operand of the stand-in: three operands exceed any L2 cache.
+// Bytes of each operand of the stand-in, so that its three operands exceed any L2 cache.
 constexpr std::size_t part_bytes = 64u << 20;
 constexpr std::size_t stream_bytes = 256u << 20;
 
@@ -21,12 +22,12 @@ bool still_running(const Event& event) {
     LOCKSTEP_CUDA(status);
     return false;
   }
-  (void)cudaGetLastError();  // no error, but the next check would take it for one
+  (void)cudaGetLastError();  // not ready is no error, but the next check would report it
   return true;
 }
 
-// Device seconds of `count` launches on `stream`, while `background` keeps `other` busy for longer
-// than that; without a background, alone.
+// Device seconds of one of `count` launches on `stream`, while `background` keeps the stream
+// `other` busy for longer. If `background` is empty, the launches run without other work.
 double foreground(const Stream& stream, const Stream& other, int count,
                   const std::function<void()>& launch, const std::function<void()>& background) {
   Event begin, end, background_end;
@@ -67,7 +68,8 @@ void measure_pair(const ProbeOptions& options, const Workload& compute,
                standin_stream, compute_stream, 4, [&] { standin(4); }, nullptr) /
            4;
   });
-  // Six times as long as the foreground takes alone: both together can be slower by that much.
+  // The background lasts six times as long as the foreground does without it, because the
+  // interference may slow both down.
   const int repeats =
       1 + static_cast<int>(6 * 8 * row.compute_alone.seconds / row.standin_alone.seconds);
   row.compute_beside = measure(options, [&] {

@@ -1,4 +1,5 @@
-// CUDA only: neither LibTorch nor the simulator's headers, so that this compiles in seconds.
+// The kernels of the CUDA probes (kernels.hpp). The file includes neither LibTorch nor headers of
+// the simulator, so that it compiles in seconds.
 #include "kernels.hpp"
 
 namespace lockstep::cuda {
@@ -25,7 +26,8 @@ __global__ void copy_kernel(float4* to, const float4* from, std::size_t count) {
   for (std::size_t i = first_index(); i < count; i += stride()) to[i] = from[i];
 }
 
-// The sum goes to `sink` only if it has a value it never has: the reads cannot be optimised away.
+// Writes the sum to `sink` only if it has a value that never occurs, so that the compiler cannot
+// remove the reads.
 __global__ void read_kernel(const float4* from, std::size_t count, float* sink) {
   float sum = 0;
   for (std::size_t i = first_index(); i < count; i += stride()) {
@@ -50,8 +52,8 @@ __global__ void add_kernel(float4* to, const float4* a, const float4* b, std::si
   }
 }
 
-// Enough blocks for every multiprocessor of today's devices several times over, few enough for
-// each thread to have more than one element of a large array.
+// Number of blocks: up to 4096, which is several for each multiprocessor of present devices, but
+// few enough that each thread has several elements of a large array.
 unsigned blocks_for(std::size_t count) {
   const std::size_t blocks = (count + threads - 1) / threads;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks > 4096 ? 4096 : blocks);

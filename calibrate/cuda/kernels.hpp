@@ -1,5 +1,5 @@
-// The kernels of the probes, behind functions that launch them. Include it in probes, which then
-// need no CUDA compiler.
+// Functions that launch the kernels of the probes (kernels.cu). Only kernels.cu needs the CUDA
+// compiler.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,15 +9,18 @@
 namespace lockstep::cuda {
 
 void launch_empty(cudaStream_t stream);
-// Keeps the stream busy for about `cycles` multiprocessor clocks, so that the host can fill it.
+// Keeps the stream busy for about `cycles` cycles of a multiprocessor, so that the host can fill
+// the queue.
 void launch_spin(cudaStream_t stream, long long cycles);
 
-// Whole device; `bytes` a multiple of 16.
+// These three use the whole device.
+// REQUIRES: `bytes` is a multiple of 16.
 void launch_copy(cudaStream_t stream, void* to, const void* from, std::size_t bytes);
 void launch_read(cudaStream_t stream, const void* from, std::size_t bytes, float* sink);
 void launch_write(cudaStream_t stream, void* to, std::size_t bytes);
 
-// `to` = `a` + `b`, `repeats` times, by `blocks` blocks only, as a ring's reduction does.
+// Computes `to` = `a` + `b` `repeats` times, with only `blocks` blocks, like the reduction of a
+// ring all-reduce.
 void launch_add(cudaStream_t stream, float* to, const float* a, const float* b, std::size_t bytes,
                 int blocks, int repeats);
 

@@ -1,4 +1,6 @@
-// Costs of launches: the host's time, the device's gap between two kernels, the round trip.
+// Measures the cost of kernel launches: the host's time, the device's time from one empty kernel to
+// the next, the round trip, and the resolution of events. The series of launches stay within the
+// driver's queue, so that the host never waits.
 #include <chrono>
 
 #include "cuda/handles.hpp"
@@ -17,7 +19,8 @@ void probe_launch(const ProbeOptions& options, Measurements& out) {
   launch_empty(stream.handle);
   stream.wait();
 
-  // While a kernel holds the stream, launches only cost the host; 200 stay within the queue.
+  // While a kernel holds the stream, a launch takes only the host's time. 200 launches fit into the
+  // queue.
   constexpr int launches = 200;
   out.launch.enqueue = measure(options, [&] {
     launch_spin(stream.handle, 4'000'000);  // about 2 ms

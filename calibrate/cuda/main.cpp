@@ -1,4 +1,6 @@
-// lockstep-calibrate-cuda: measures a CUDA device without any framework. docs/gpu-acceptance.md
+// The program lockstep-calibrate-cuda, which measures a CUDA device without any framework
+// (docs/gpu-acceptance.md). It runs the chosen probes, prints their results, and adds them to a
+// profile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +25,7 @@ struct Probe {
   const char* name;
   void (*run)(const ProbeOptions&, Measurements&);
 };
-// In the order of execution: memory comes first, because it measures the first context.
+// In the order of execution. `memory` comes first, because it measures the first context.
 constexpr Probe probes[] = {
     {"memory", probe_memory},           {"launch", probe_launch},
     {"copies", probe_copies},           {"gemm", probe_gemm},
@@ -81,10 +83,11 @@ std::string today() {
   return text;
 }
 
-// Adds the measurements to the profile in the folder and writes the rest beside it.
+// Adds measurements to the profile in the folder, and writes the complete measurements to
+// efficiency.yaml there.
 void save(const std::string& folder, const Measurements& measurements, bool complete) {
   const Profile found = profile_of(measurements);
-  Profile profile = open_profile(folder, found.device, "");  // it has been read
+  Profile profile = open_profile(folder, found.device, "");  // save_profile() writes it
   profile.date = found.date;
   for (const ProfileVersion& v : found.versions) set_version(profile, v.name, v.version);
   for (const ProfileSetting& s : found.settings) set_setting(profile, s.name, s.value);
@@ -105,7 +108,7 @@ int run(const Arguments& arguments) {
   const std::vector<Probe> chosen = chosen_probes(arguments.probes);
   const Availability available = availability();
   if (available.devices == 0) {
-    // Also without a device, wrong words are wrong.
+    // A wrong --device is an error even without a device.
     device_index(arguments.device, 1000);
     print_error("no CUDA device: {}; nothing measured\n", available.reason);
     return skipped;
@@ -119,7 +122,8 @@ int run(const Arguments& arguments) {
 
   Measurements measurements;
   bool complete = true;
-  // Before device_info and all other calls: the memory of a new context can be measured only once.
+  // This must precede device_info() and all other calls, because the memory of a new context can be
+  // measured only once.
   const bool memory = std::string(chosen.front().name) == "memory";
   if (memory) probe_memory(options, measurements);
   const DeviceInfo info = device_info(options.device);

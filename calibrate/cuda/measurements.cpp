@@ -1,6 +1,5 @@
-// Declares the fields of the probes' results once (core/fields.hpp); YAML, JSON and located errors
-// follow from the declarations. Also turns results into a profile, and finds the device file of a
-// GPU.
+// Declares the fields of the probes' results (core/fields.hpp), from which YAML, JSON and located
+// errors follow. Also converts results to a profile, and finds the device file of a GPU.
 #include "cuda/measurements.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +23,7 @@ const FieldSpec of_bytes{.unit = Dimension::bytes, .min = 0};
 const FieldSpec of_count{.min = 0};
 const FieldSpec of_size{.min = 1, .required = true};
 
-// Speeds are fitted to these rows: without a time they say nothing.
+// Speeds are fitted to these rows, so each row must have a time.
 template <class Visitor>
 void check_time(Visitor& v, const Figure& time) {
   v.check([&](auto report) {
@@ -144,7 +143,7 @@ void describe(Visitor& v, Measurements& m) {
 
 namespace {
 
-// The values of a described struct as JSON, numbers in base units.
+// Writes the values of a struct with described fields as JSON, with numbers in base units.
 class JsonWriter : public FieldVisitor<JsonWriter> {
  public:
   template <class T>

@@ -1,6 +1,6 @@
-// Results of the CUDA probes: plain values, their YAML and JSON, and their parts of a profile.
-// Include it to read or write results. Nothing here needs CUDA. Format of the file:
-// docs/gpu-acceptance.md.
+// Results of the CUDA probes: plain values, their YAML and JSON, and the profile that follows from
+// them. Code that reads or writes results includes it; it needs no CUDA. docs/gpu-acceptance.md
+// describes the file.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,8 @@ struct GemmRow {
   std::int64_t m = 0, n = 0, k = 0;
   Figure time;
   double flops_per_second = 0;
-  double efficiency = 0;  // of the device file's peak; 0 = the device has no peak for this mode
+  // Fraction of the device file's peak; 0 = the device has no peak for this mode.
+  double efficiency = 0;
 };
 
 // Square images and kernels, dense (no groups).
@@ -76,22 +77,23 @@ struct ConvolutionRow {
 
 struct CopyRow {
   CopyKind kind = CopyKind::d2d;
-  double bytes = 0;  // copied, read or written once (a copy moves twice that through the memory)
+  double bytes = 0;  // bytes copied, read or written (a copy within the device moves twice as many)
   Figure time;
-  double bytes_per_second = 0;  // traffic of the memory or the link: 2 x bytes for d2d, stream_copy
+  // Traffic of the memory or the link; for d2d and stream_copy, 2 x bytes / time.
+  double bytes_per_second = 0;
 };
 
 struct LaunchFigures {
   Figure enqueue;           // host time of one kernel launch while the queue has room
   Figure back_to_back;      // device time from one empty kernel to the next
-  Figure round_trip;        // launch and wait for its end
-  Figure event_resolution;  // between two events with nothing between them
+  Figure round_trip;        // a launch and the wait for its end
+  Figure event_resolution;  // between two events without work between them
 };
 
-// `blocks` blocks add two arrays in device memory (as a ring's reduction does) while the device
-// computes: the stand-in for a collective where there is one GPU (fact 117).
+// `blocks` blocks add two arrays in device memory, like the reduction of a ring all-reduce, while
+// the device computes. With a single GPU, this stands in for a collective (fact 117).
 struct InterferenceRow {
-  std::string compute;  // "gemm fp16 4096x4096x4096", "stream copy 256 MiB"
+  std::string compute;  // for example "gemm fp16 4096x4096x4096" or "stream copy 256 MiB"
   int blocks = 0;
   Figure compute_alone, compute_beside;
   Figure standin_alone, standin_beside;
@@ -101,16 +103,17 @@ double standin_slowdown(const InterferenceRow& row);
 
 struct MemoryFigures {
   double total_bytes = 0;
-  double context_bytes = 0;            // gone after creating a context and running one kernel
-  double cublas_handle_bytes = 0;      // gone after the first product of a cuBLAS handle
-  double nccl_communicator_bytes = 0;  // gone after creating communicators, per device
-  std::string source;                  // how context_bytes was found
+  double context_bytes = 0;            // taken by creating a context and running one kernel
+  double cublas_handle_bytes = 0;      // taken by the first product of a cuBLAS handle
+  double nccl_communicator_bytes = 0;  // taken by creating a communicator, per device
+  std::string source;                  // how `context_bytes` was measured
 };
 
 struct CollectiveTiming {
   Collective collective = Collective::all_reduce;
   int ranks = 1;
-  double bytes = 0;  // as nccl-tests counts it: for all-gather and reduce-scatter all ranks' parts
+  // As in nccl-tests: for all-gather and reduce-scatter, all ranks' parts together.
+  double bytes = 0;
   Figure out_of_place, in_place;
   std::int64_t wrong_out_of_place = 0, wrong_in_place = 0;  // elements with a wrong value
 };
@@ -131,25 +134,25 @@ struct Measurements {
   std::vector<CollectiveTiming> collectives;
 };
 
-// Everything, as YAML (reads back equal) and as one JSON document in base units.
+// All results as YAML, which reads back equal, and as one JSON document in base units.
 std::string measurements_text(const Measurements& measurements);
 Measurements parse_measurements(const std::string& text, const std::string& file_name);
 Measurements load_measurements(const std::string& path);
 nlohmann::ordered_json measurements_json(const Measurements& measurements);
 
-// The parts a profile holds: streaming copies, launch cost, context, collectives of two or more
-// ranks (one rank communicates with none), versions, settings, noise.
+// The profile that follows from the results: streaming copies, launch cost, context memory,
+// collectives of two or more ranks without wrong elements, date, versions and settings.
 Profile profile_of(const Measurements& measurements);
 
-// Tables for people, one per probe that measured something.
+// Tables for people: one for each probe that has results.
 std::string measurements_tables(const Measurements& measurements);
 
-// One collective's rows laid out as nccl-tests prints them (time in us, GB = 1e9 bytes); a comment
-// line says that a single rank measures launch cost and a copy.
+// One collective's rows in the layout of nccl-tests (times in us, GB = 1e9 bytes). If a row has a
+// single rank, a comment line says that it measures only launches and copies.
 std::string nccl_tests_table(const std::vector<CollectiveTiming>& rows, Collective collective);
 
-// The device file that fits a GPU: same compute capability, multiprocessors and, within 8 %,
-// memory; the nearest memory wins. Empty when none does.
+// The device file that fits a GPU: equal compute capability and multiprocessors, and the nearest
+// memory within 8 %. Empty if none fits.
 std::string matching_device(const std::vector<Device>& known, int compute_capability,
                             int multiprocessors, double memory_bytes);
 

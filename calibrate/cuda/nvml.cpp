@@ -1,5 +1,5 @@
-// Loads NVML by dlopen() and calls it through its documented C signatures (nvml.h). A missing
-// library or function makes the figure absent, never an error.
+// Loads NVML by dlopen() and calls it through its documented C signatures (nvml.h). If the library
+// or a function is missing, the value is absent; that is no error.
 #include "cuda/nvml.hpp"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@ namespace lockstep::cuda {
 
 namespace {
 
-// Signatures of nvml.h (its ABI is stable since version 2 of each call); 0 is NVML_SUCCESS.
+// Signatures of nvml.h, whose ABI is stable. A result of 0 is NVML_SUCCESS.
 struct NvmlMemory {
   unsigned long long total, free, used;
 };

@@ -1,5 +1,6 @@
-// The few calls of NVML (the driver's management library) that the probes use. It belongs to the
-// driver, not to the toolkit, so it is loaded when the program runs and everything works without.
+// The calls of NVML, the driver's management library, that the probes use. NVML belongs to the
+// driver and not to the CUDA toolkit, so it is loaded at run time, and the probes also work without
+// it.
 #pragma once
 
 #include <optional>
@@ -9,12 +10,12 @@ namespace lockstep::cuda {
 
 class Nvml {
  public:
-  Nvml();  // loads libnvidia-ml.so.1; without it nothing is known
+  Nvml();  // loads libnvidia-ml.so.1; without it all values are absent
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  std::string driver_version() const;  // "580.159.04"; "" when not known
+  std::string driver_version() const;  // for example "580.159.04"; "" if not known
 
   // Used memory of the device with this PCI bus id ("0000:65:00.0") or, with an empty id, of the
   // first device. Nothing if the driver does not report it.

@@ -1,5 +1,5 @@
-// Lists the sizes that the CUDA probes measure. Shapes cover launch-bound to compute-bound
-// products, and the layers of models that the shipped scenarios train.
+// Lists the sizes that the CUDA probes measure. The shapes range from launch-bound to compute-bound
+// products, and include layers of models that the shipped scenarios train.
 #include "cuda/sweeps.hpp"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ std::vector<GemmShape> gemm_shapes(bool quick) {
       {2048, 2048, 2048},
       {4096, 4096, 4096},
       {8192, 8192, 8192},
-      // One tile more than a whole number; dimensions that are odd or no multiple of 8.
+      // Dimensions just above a whole number of tiles, and dimensions that are odd or no multiple
+      // of 8.
       {4097, 4097, 4096},
       {4096, 4096, 4100},
       {2050, 2050, 2050},

@@ -10,9 +10,9 @@ namespace lockstep::cuda {
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
 };
-// Squares from launch-bound to compute-bound, the products of the seed models (transformer blocks,
-// classifiers), shapes one off the tile and one off the alignment that tensor cores want (fact
-// 129).
+// Squares from launch-bound to compute-bound, products of models (transformer blocks, classifiers),
+// and shapes just above a whole number of tiles or without the alignment that tensor cores need
+// (fact 129).
 std::vector<GemmShape> gemm_shapes(bool quick);
 
 struct ConvolutionShape {
@@ -20,16 +20,16 @@ struct ConvolutionShape {
 };
 std::vector<ConvolutionShape> convolution_shapes(bool quick);  // layers of VGG-16 and ResNet-50
 
-// Powers of `factor` times `first`, up to and including `last` (where it is reached exactly).
+// `first` times powers of `factor`, up to and including `last`.
 std::vector<double> sizes(double first, double last, double factor);
 std::vector<double> copy_sizes(bool quick);
 std::vector<double> collective_sizes(bool quick);
 
-// Launches in one sample, so that it lasts about `target_seconds`; 1 to `most`.
+// Number of launches (1 to `most`) with which a sample lasts about `target_seconds`.
 int launches_per_sample(double seconds_each, double target_seconds, int most);
 
-// Sets of operands to walk through so that none is found in a cache of `l2_bytes` when its turn
-// comes again (twice the cache lies between), but at most `most`.
+// Number of operand sets (at most `most`) to use in turn, so that between two uses of a set at
+// least twice the cache of `l2_bytes` is accessed and the set is no longer in it.
 int operand_sets(double bytes_per_set, double l2_bytes, int most);
 
 }  // namespace lockstep::cuda

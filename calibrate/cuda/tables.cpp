@@ -1,5 +1,5 @@
-// Prints measurements as tables for people: one table per probe that measured something. Declared
-// in measurements.hpp; the noise column is the interquartile range over the median.
+// Writes measurements as tables for people: one table for each probe that has results. The column
+// IQR is the interquartile range divided by the median, and n the number of samples.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -126,7 +126,7 @@ std::string nccl_tests_table(const std::vector<CollectiveTiming>& rows, Collecti
       "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
   for (const CollectiveTiming& r : rows) {
     if (r.collective != collective) continue;
-    // nccl-tests counts the elements of one rank's part where every rank has a part.
+    // If every rank has a part, nccl-tests counts the elements of one part.
     const bool parts =
         collective == Collective::all_gather || collective == Collective::reduce_scatter;
     const auto half = [&](const Figure& f, std::int64_t wrong) {

@@ -1,5 +1,6 @@
-// Reads platforms/measurements/collectives.yaml, and prices each row with the network model. Rows
-// whose tool launches several ranks from one process get the time of these launches on top.
+// Reads platforms/measurements/collectives.yaml, and predicts each row with the network model. If
+// the measuring tool launches several ranks from one process, a row takes at least the time of
+// these launches.
 #include "fit/collective_rows.hpp"
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-// One process that launches several ranks needs so long per rank: nccl-tests -g 4 takes 23.4 us for
-// 8 bytes, -g 8 takes 43.8 us for 32 KiB, one rank per process 9.8 us (the curves of the file).
+// Seconds that one process needs for each rank that it launches: nccl-tests -g 4 takes 23.4 us for
+// 8 bytes, -g 8 takes 43.8 us for 32 KiB, one rank per process 9.8 us (curves of the file).
 constexpr double launch_seconds = 5.6e-6;
 
 struct CurveFile {
@@ -21,7 +22,7 @@ struct CurveFile {
   int ranks = 2, nodes = 1, per_process = 1;
   RowUse use = RowUse::check;
   std::vector<double> bytes, times;
-  double peak = 0;  // bus bandwidth that shares_of_peak are of
+  double peak = 0;  // bus bandwidth to which shares_of_peak refer
   std::vector<double> shares_of_peak;
 };
 struct BandwidthFile {

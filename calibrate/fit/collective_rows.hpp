@@ -1,6 +1,6 @@
-// Public measurements of collectives (platforms/measurements/collectives.yaml) beside the network
-// model's predictions. Used by lockstep-fit-collectives, its test and the tables of
-// docs/networks.md.
+// Public measurements of collectives (platforms/measurements/collectives.yaml), and the network
+// model's predictions for them. lockstep-fit-collectives and its test use them, and so do the
+// tables of docs/networks.md.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct EnumNames<RowUse> {
 };
 
 struct CollectiveRow {
-  std::string name;      // of the curve
-  std::string platform;  // of the repository
+  std::string name;      // name of the curve
+  std::string platform;  // platform of the repository
   Collective collective = Collective::all_reduce;
   int ranks = 0, nodes = 1;
   int per_process = 1;  // ranks launched one after the other by one process
@@ -29,13 +29,13 @@ struct CollectiveRow {
   std::string source;
 };
 
-// The shipped file. Throws ConfigError.
+// All rows of the shipped file. Throws ConfigError.
 std::vector<CollectiveRow> collective_rows();
 
 struct CollectivePrediction {
-  double seconds = 0;      // by the model, with the measuring tool's launches
-  double tuning_only = 0;  // by NCCL's table alone
-  std::string choice;      // "ring/simple"
+  double seconds = 0;      // by the model, including the measuring tool's launches
+  double tuning_only = 0;  // only by NCCL's tuning table
+  std::string choice;      // algorithm and protocol, for example "ring/simple"
 };
 CollectivePrediction predict_row(const CollectiveRow& row, const NetworkModel& model = {});
 

@@ -1,5 +1,5 @@
-// The picture of docs/networks.md: bus bandwidth over size, measured and predicted. Written by
-// lockstep-fit-collectives.
+// The picture of docs/networks.md: bus bandwidth over size, measured and predicted.
+// lockstep-fit-collectives writes it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// One panel per curve of at least eight points.
+// One panel for each curve that has at least eight points.
 std::string collective_svg(const std::vector<CollectiveRow>& rows, const NetworkModel& model = {});
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Lists the unknowns of the fit with start, bounds and prior, and builds the models from their
-// values. A prior is one sigma of log(value / start), so that an unknown without telling rows stays
-// at its start.
+// values. A prior is one sigma of log(value / start), so that an unknown stays at its start if no
+// row depends on it.
 #include "fit/device_models.hpp"
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ void add_law(std::vector<Unknown>& list) {
   list.insert(list.end(), law.begin(), law.end());
 }
 
-// Times of the hosts.
+// Adds the times of hosts.
 void add_hosts(std::vector<Unknown>& list) {
   list.push_back({"megatron operator seconds",
                   20e-6,
@@ -71,13 +71,13 @@ void add_hosts(std::vector<Unknown>& list) {
                   [](Models& m, double value) { m.megatron_operator_seconds = value; },
                   {"a100-sxm4-80gb"},
                   "steps"});
-  list.push_back({"backward share of an operator",
+  list.push_back({"megatron backward share",
                   0.5,
                   0.15,
                   1.0,
                   0.3,
-                  [](Models& m, double value) { m.backward_share = value; },
-                  {},
+                  [](Models& m, double value) { m.megatron_backward_share = value; },
+                  {"a100-sxm4-80gb"},
                   "steps"});
   list.push_back({"operator seconds",
                   25e-6,
@@ -89,7 +89,7 @@ void add_hosts(std::vector<Unknown>& list) {
                   "steps"});
 }
 
-// Adds the unknowns of single sources.
+// Adds the unknowns that belong to single sources of measurements.
 void add_hosts_of_sources(std::vector<Unknown>& list) {
   list.push_back({"operator seconds of torchvision-batch-12",
                   25e-6,
@@ -131,10 +131,10 @@ void add_hosts_of_sources(std::vector<Unknown>& list) {
 
 }  // namespace
 
-// Where products and attention start: fact 132 for A100 (0.87 at best) and H100 (0.80), of which
-// training reaches about 0.92; attention of Dao 2023 ("FlashAttention-2"): 200 of 312 TFLOP/s on
-// A100, 380 of 989 on H100. An RTX 3090 boosts to about 1.9 GHz where its data sheet's peaks
-// assume 1.695; an A10 is held back by its 150 W.
+// Families of devices, with the start values of matrix products and attention. Products: fact 132
+// for A100 (0.87 at best) and H100 (0.80), of which training reaches about 0.92. Attention: Dao
+// 2023 ("FlashAttention-2"), 200 of 312 TFLOP/s on A100, 380 of 989 on H100. An RTX 3090 runs at
+// about 1.9 GHz, while its data sheet's peaks assume 1.695; the limit of 150 W slows an A10 down.
 const std::vector<Family>& families() {
   static const std::vector<Family> list{
       {"volta", 0.75, 0.45, false, {"v100-sxm2-32gb", "v100-sxm2-16gb", "v100-pcie-32gb"}, {}},
@@ -162,7 +162,7 @@ const std::vector<Family>& families() {
 std::vector<Unknown> unknowns() {
   std::vector<Unknown> list;
   add_law(list);
-  // Depthwise work per multiprocessor and clock, at the clock that each sustains.
+  // Depthwise work per multiprocessor and cycle, at the clock that each family sustains.
   const auto vector = [&](const char* name, std::vector<std::string> of) {
     std::vector<std::string> devices;
     for (const Family& family : families())
@@ -183,7 +183,8 @@ std::vector<Unknown> unknowns() {
   using E = Efficiency;
   for (const Family& f : families()) {
     const auto name = [&](const char* what) { return fmt::format("{}.{}", f.name, what); };
-    // A Hopper's loss of unit throughput in training, by power and software, is the least certain.
+    // Training reaches less than the peak of matrix units because of power and software. For Hopper
+    // this loss is the least certain, so its prior is wider.
     const double products = f.name == "hopper" ? 0.2 : 0.1;
     list.push_back(
         of_devices(name("matmul"), f.devices, &E::matmul, f.matmul, 0.2, 1.15, products));
@@ -205,13 +206,13 @@ std::vector<Unknown> unknowns() {
     if (f.name == "ampere-hbm" || f.name == "a40" || f.name == "hopper")
       list.push_back(of_devices(f.name + ".kernel_floor", f.devices, &E::kernel_floor_seconds, 3e-6,
                                 1e-6, 6e-6, 0.2));
-  // The peak of a V100 as a PCIe card counts 1380 MHz, which it holds; that of an SXM2 module 1530,
-  // which it leaves under load.
+  // The peak of a V100 PCIe card assumes 1380 MHz, which it sustains. The peak of an SXM2 module
+  // assumes 1530 MHz, which it does not sustain under load.
   list.push_back(of_devices("v100-pcie-32gb.convolution_fp32", {"v100-pcie-32gb"},
                             &E::convolution_fp32, 0.75, 0.2, 1.15, 0.2));
   list.push_back(of_devices("v100-sxm2.convolution_fp32", {"v100-sxm2-32gb", "v100-sxm2-16gb"},
                             &E::convolution_fp32, 0.65, 0.2, 1.15, 0.2));
-  // 250 W hold an A100 of 40 GB back in plain fp32.
+  // The limit of 250 W slows an A100 PCIe of 40 GB down in plain fp32.
   list.push_back(of_devices("a100-pcie-40gb.matmul_fp32", {"a100-pcie-40gb"}, &E::matmul_fp32, 0.85,
                             0.3, 1.15, 0.15));
   list.push_back(of_devices("other a100.matmul_fp32",
@@ -232,7 +233,6 @@ Models shipped() {
   Models models;
   for (const std::string& name : known_devices())
     models.devices[name] = load_device(name).efficiency;
-  models.backward_share = Framework{}.backward_share;
   return models;
 }
 
@@ -250,14 +250,14 @@ double predicted(const ReferenceCase& reference, const Models& models) {
   framework.operator_seconds = megatron                           ? models.megatron_operator_seconds
                                : reference.row.source == batch_12 ? models.old_operator_seconds
                                                                   : models.operator_seconds;
-  framework.backward_share = models.backward_share;
+  if (megatron) framework.backward_share = models.megatron_backward_share;
   return predict(reference, machine, framework, models.law);
 }
 
 double predicted(const KernelRow& row, const Device& device, const Models& models,
                  Algorithm algorithm) {
   Device measured = device;
-  measured.measured = nullptr;  // the law alone
+  measured.measured = nullptr;  // only the law, without corrections by measured kernels
   const auto efficiency = models.devices.find(device.name);
   if (efficiency != models.devices.end()) measured.efficiency = efficiency->second;
   const auto alone = models.alone.find(device.name);

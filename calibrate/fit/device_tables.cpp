@@ -1,6 +1,6 @@
-// Prints the tables of lockstep-fit, and writes the measured kernels of the device files. Errors
-// are logarithms of modeled over measured; summaries are the median, the 90th percentile and the
-// worst.
+// Prints the tables of lockstep-fit, and writes the measured kernels of the device files. Errors of
+// kernels are logarithms of modelled / measured, errors of steps are modelled / measured - 1.
+// Summaries are the median, the 90th percentile and the worst.
 #include "fit/device_tables.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +14,9 @@
 
 namespace lockstep {
 namespace {
+
+// Added in quadrature to the error of a device whose products, or whose rows at all, nobody measured.
+constexpr double derived_error = 0.10;
 
 void print_errors(const char* title, const std::vector<double>& errors) {
   std::vector<double> absolute;
@@ -38,17 +41,18 @@ double kernel_error(const KernelCase& c, const Models& models) {
 
 namespace {
 
-// Rows further off than this say more about themselves than about their neighbors.
+// Largest correction as a logarithm. Rows with larger deviations say little about kernels of
+// similar size.
 constexpr double most_log_ratio = 0.35;
 
-// Shorter convolutions say more about the host's share of a call than about the kernel.
+// The measured time of shorter convolutions is mostly the host's share of the call.
 constexpr double least_convolution_seconds = 1e-3;
 
 bool tells_the_kernel(const KernelRow& row) {
   return row.kernel.kind != KernelKind::convolution || row.seconds >= least_convolution_seconds;
 }
 
-// Null where the program does not correct such kernels.
+// The kind of measured kernel by which the simulator corrects such rows; null if it corrects none.
 const char* measured_kind(const KernelRow& row) {
   if (row.kind == "product fp16") return "half_product";
   if (row.kind == "product fp32") return "plain_product";
@@ -56,9 +60,8 @@ const char* measured_kind(const KernelRow& row) {
   return nullptr;
 }
 
-// Excluded corrections. Products of an L4 are no closer with their neighbors, and convolutions of
-// an A100 from 1 ms are further off. Convolutions of a V100 (cuDNN 8) move training steps that were
-// measured with cuDNN 7 away from the measurement.
+// Whether kernels of this kind are corrected on this chip. Corrections do not improve products of
+// an L4, and make convolutions of an A100 of at least 1 ms worse.
 bool corrects(const std::string& chip, const std::string& kind) {
   return chip != "l4" && !(kind == "convolution" && chip == "a100");
 }
@@ -75,15 +78,15 @@ MeasuredKernel measured_kernel(const KernelCase& c, const Models& models) {
   const auto of = sizes(c.row.kernel);
   for (std::size_t i = 0; i < of.size(); ++i)
     kernel.log2_size[i] = std::log2(static_cast<double>(of[i]));
-  // Times of the kernel alone. A row that took no longer than the host's share only tells that the
-  // kernel is short.
+  // Only the kernel's time counts. If the row took no longer than the host's share, the kernel is
+  // merely known to be short.
   const double host = gap(c.row, models), modelled = predicted(c.row, c.device, models) - host;
   const double measured = std::max(c.row.seconds - host, 1e-3 * modelled);
   kernel.log_ratio = std::clamp(std::log(measured / modelled), -most_log_ratio, most_log_ratio);
   return kernel;
 }
 
-// As the program predicts it beside measured kernels.
+// The error of a prediction that the measured kernels `near` correct, as in the simulator.
 double corrected_error(const KernelCase& c, const Models& models,
                        const std::vector<MeasuredKernel>& near) {
   const double host = gap(c.row, models), modelled = predicted(c.row, c.device, models) - host;
@@ -150,23 +153,59 @@ void print_steps(const std::vector<ReferenceCase>& cases, const Models& models,
   print_errors("leave one model out", left_out);
 }
 
-// The `efficiency:` blocks of platforms/devices/*.yaml. The stated error is the root mean square
-// over the family's rows when their network is left out of the fit. It is at least the difference
-// between two machines of one kind (fact 136); a derived device's is larger by the spread between
-// families.
+void print_left_out(const std::vector<ReferenceCase>& cases, const std::vector<LeftOut>& kinds) {
+  constexpr double z90 = 1.6449;  // two-sided 90 % of a normal law
+  struct Group {
+    std::vector<double> signed_errors, sizes;
+    int inside = 0;
+  };
+  fmt::print(
+      "\n| left out | | rows | median, signed | median | nine in ten | worst | in the 90 % "
+      "interval |\n"
+      "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+  for (const LeftOut& kind : kinds) {
+    std::map<std::string, Group> groups;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const ReferenceRow& row = cases[i].row;
+      const double stated = cases[i].machine.device.efficiency.relative_error;
+      const double sigma = kind.kernels ? std::hypot(stated, derived_error) : stated;
+      const bool inside = std::abs(std::log1p(kind.errors[i])) <= z90 * sigma;
+      std::vector<std::string> names{"all"};
+      if (row.source != batch_12) names.push_back("all but " + std::string(batch_12));
+      if (kind.kernels || kind.of(row) == row.source) names.push_back(kind.of(row));
+      for (const std::string& name : names) {
+        Group& group = groups[name];
+        group.signed_errors.push_back(kind.errors[i]);
+        group.sizes.push_back(std::abs(kind.errors[i]));
+        group.inside += inside ? 1 : 0;
+      }
+    }
+    for (const auto& [name, group] : groups)
+      fmt::print("| {} | {} | {} | {:+.1f} % | {:.1f} % | {:.1f} % | {:.1f} % | {:.0f} % |\n",
+                 kind.kind, name, group.sizes.size(), 100 * median(group.signed_errors),
+                 100 * median(group.sizes), 100 * quantile(group.sizes, 0.9),
+                 100 * quantile(group.sizes, 1),
+                 100.0 * group.inside / static_cast<double>(group.sizes.size()));
+  }
+}
+
+// Prints the `efficiency:` blocks of platforms/devices/*.yaml. Their error is the root mean square
+// over the family's rows, each predicted by a fit without the row's network. It is at least the
+// difference between two machines of one kind (fact 136). The error of a derived device also
+// includes the spread between families.
 void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
                   const std::vector<double>& left_out) {
   std::map<std::string, std::vector<double>> by_device;
   for (std::size_t i = 0; i < cases.size(); ++i)
     by_device[cases[i].row.device].push_back(left_out[i]);
-  constexpr double least = 0.05, unseen = 0.10, best_product = 0.95;
+  constexpr double least = 0.05, best_product = 0.95;
   for (const Family& family : families()) {
     std::vector<double> errors;
     for (const std::string& device : family.devices)
       if (by_device.count(device))
         errors.insert(errors.end(), by_device.at(device).begin(), by_device.at(device).end());
     double fitted = std::max(least, root_mean_square(errors));
-    if (!family.products) fitted = std::hypot(fitted, unseen);
+    if (!family.products) fitted = std::hypot(fitted, derived_error);
     const auto print = [&](const std::string& device, const Efficiency& e, double error) {
       fmt::print(
           "  {}: {{matmul: {:.1f}%, matmul_fp32: {:.1f}%, convolution: {:.1f}%, convolution_fp32: "
@@ -184,12 +223,12 @@ void print_blocks(const Models& models, const std::vector<ReferenceCase>& cases,
       e.matmul = derived.clock < 1 ? std::min(best_product, e.matmul * derived.clock) : e.matmul;
       e.convolution *= derived.clock;
       e.vector *= derived.clock;
-      print(derived.device, e, std::hypot(fitted, unseen));
+      print(derived.device, e, std::hypot(fitted, derived_error));
     }
   }
 }
 
-// Absolute errors by kind and device, of rows in the fit and of held-out rows.
+// Prints absolute errors by kind and device, of fitted rows and of held-out rows.
 void print_kernels(const std::vector<KernelCase>& kernels, const Models& models) {
   fmt::print(
       "\nkernels: median absolute error of fitted and held-out shapes, median error of all; "

@@ -1,10 +1,12 @@
-// lockstep-fit-collectives: predicted against measured collectives, and the fit of NetworkModel.
+// The program lockstep-fit-collectives compares predicted with measured collectives, and fits
+// NetworkModel.
 //   lockstep-fit-collectives          prints the tables of docs/networks.md
 //   lockstep-fit-collectives --fit    searches the fitted parameters anew, then prints
 //   lockstep-fit-collectives --leave-out   fits without each source in turn and predicts that
 //   lockstep-fit-collectives --svg    prints the picture of docs/networks.md
-// Pattern search on the mean absolute log error of the fit rows from 1 MiB on, every source
-// weighing the same; seven parameters, no derivative needed.
+// The fit is a pattern search over seven parameters, without derivatives. It minimises the mean
+// absolute log error of the rows with `use: fit` of at least 1 MiB; every source has the same
+// weight.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +31,7 @@ double log_error(const CollectiveRow& row, const NetworkModel& model) {
   return std::abs(std::log(predict_row(row, model).seconds / row.measured));
 }
 
-// Mean over sources of their mean error; `left_out` = a source that does not count.
+// The mean over sources of their mean error. `left_out`: a source that does not count.
 double objective(const std::vector<CollectiveRow>& rows, const NetworkModel& model,
                  const std::string& left_out) {
   std::map<std::string, std::vector<double>> errors;  // by source
@@ -44,7 +46,7 @@ double objective(const std::vector<CollectiveRow>& rows, const NetworkModel& mod
 struct Parameter {
   const char* name;
   double NetworkModel::*value;
-  double neutral;  // where the search begins: NCCL's table as it is
+  double neutral;  // start of the search: NCCL's table unchanged
   double smallest, largest;
 };
 const std::array parameters{
@@ -90,7 +92,7 @@ void print_errors(const std::map<std::string, std::vector<double>>& groups, cons
                quantile(list, 0.9), quantile(list, 1));
 }
 
-// Every source predicted by a fit to the others.
+// Prints the errors of each source under a fit to all other sources.
 void print_left_out(const std::vector<CollectiveRow>& rows) {
   std::map<std::string, std::vector<double>> groups;
   for (const CollectiveRow& row : rows)

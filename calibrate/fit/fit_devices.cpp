@@ -1,7 +1,8 @@
-// lockstep-fit: finds the shape law and the achieved fractions of the devices from the public
-// measurements in calibrate/reference/ (whole training steps, and kernels by shape of which a fifth
-// is held out), prints residuals, and repeats the fit without each network in turn. With --shipped
-// it fits neither law nor devices and prints the residuals of the shipped ones.
+// The program lockstep-fit fits the shape law and the achieved fractions of the devices to the
+// public measurements in calibrate/reference/: whole training steps, and kernels by shape, of which
+// a fifth is held out. It prints residuals, and repeats the fit without each network, device
+// and source in turn. With
+// --shipped it prints the residuals of the shipped law and devices without fitting them.
 #include <ceres/ceres.h>
 #include <fmt/format.h>
 
@@ -22,16 +23,17 @@
 namespace lockstep {
 namespace {
 
-// One sigma of a row: run-to-run and machine-to-machine spread (fact 136). The batches of 12 were
-// timed on unknown hosts and clocks.
+// One sigma of a row: the spread between runs and between machines (fact 136). The batches of 12
+// were measured on unknown hosts and clocks.
 constexpr double row_sigma = 0.05, batch_12_sigma = 0.25;
-constexpr double robust_width = 2;  // rows further off than this many sigmas pull less and less
-// Kernels of one kind on one device count as this many independent rows, each with this sigma:
-// their errors come from the law, not from the clock.
+// Rows that are further off than this many sigmas have less influence.
+constexpr double robust_width = 2;
+// Kernels of one kind on one device count as at most this many independent rows with this sigma,
+// because their errors come from the law and are not independent.
 constexpr double kernel_group_rows = 40, convolution_group_rows = 15;
 constexpr double kernel_sigma = 0.1;
-// Convolutions of the reference include host work (the "convolution gap"). It varies by about this
-// much from call to call, as convolutions with short kernels show.
+// Convolutions of the reference include host work (the "convolution gap"). From call to call, this
+// work varies by about so many seconds, as convolutions with short kernels show.
 constexpr double convolution_noise_seconds = 1e-4;
 
 struct Residual {
@@ -55,8 +57,8 @@ struct Prior {
   const Unknown* unknown;
 };
 
-// Batches of 12 stand for a device that no other source covers; elsewhere machines that are known
-// count, and these tell the host that they ran on.
+// Whether the row is fitted. Batches of 12 are used only for a device that no other source covers.
+// For other devices they only determine the speed of their host.
 bool fits(const ReferenceRow& row) {
   return row.source != batch_12 || row.device == "rtx-2080-ti";
 }
@@ -66,14 +68,15 @@ struct Cases {
   std::vector<const KernelCase*> kernels;
 };
 
-// Norms, softmax and fused activations of the reference use other kernels than PyTorch's training,
-// or have a shape of their own; they are not fitted.
+// Whether the row is fitted. Norms, softmax and fused activations are not, because the reference
+// uses other kernels or shapes than PyTorch's training.
 bool fits(const KernelRow& row) {
   return row.kind.find("product") == 0 || row.kind.find("convolution") == 0 ||
          row.kernel.kind == KernelKind::elementwise;
 }
 
-// A row depends on the unknowns that matter for its device, each a parameter block of size one.
+// The least-squares problem. Each unknown is a parameter block of size one; a row depends on the
+// unknowns that have an effect on its device.
 class Fit {
  public:
   Fit(const std::vector<Unknown>& list, const std::vector<double>& start, const Models& base)
@@ -99,7 +102,7 @@ class Fit {
       residual->unknowns.push_back(&list_[i]);
       blocks.push_back(&x_[i]);
     }
-    if (blocks.empty()) return;  // nothing that is searched for matters to it
+    if (blocks.empty()) return;  // no unknown has an effect on the row
     ceres::NumericDiffOptions steps;
     steps.relative_step_size = 1e-3;
     auto* cost = new ceres::DynamicNumericDiffCostFunction<Residual, ceres::FORWARD>(
@@ -152,8 +155,8 @@ std::vector<double> fit(const std::vector<Unknown>& list, const Cases& cases,
                 std::make_unique<ceres::ScaledLoss>(new ceres::CauchyLoss(1), weight,
                                                     ceres::TAKE_OWNERSHIP),
                 [c, sigma](const Models& models) {
-                  // Each algorithm determines its own law; the choice of the algorithm is judged,
-                  // not fitted.
+                  // The row's own algorithm is used, because the choice of the algorithm is not
+                  // fitted.
                   const double seconds = predicted(c->row, c->device, models, c->row.algorithm);
                   return std::log(seconds / c->row.seconds) / sigma;
                 });
@@ -167,7 +170,7 @@ std::vector<double> starts(const std::vector<Unknown>& list) {
   return values;
 }
 
-// Fits only the unknowns of sources; the models stay fixed.
+// Fits only the unknowns of sources; all other models stay unchanged.
 Models with_circumstances(const Models& models, const Cases& cases) {
   const std::vector<Unknown> list = circumstances();
   return build(list, fit(list, cases, starts(list), models), models);
@@ -180,24 +183,26 @@ void print_parameters(const std::vector<Unknown>& list, const std::vector<double
                values[i], list[i].lower, list[i].upper, list[i].start, list[i].prior);
 }
 
-// Relative errors of the rows when everything was fitted without their network.
+// The relative error of each row under a fit without the rows that share its value of `kind`.
 std::vector<double> leave_out(const std::vector<ReferenceCase>& cases, const Cases& fitted,
                               const std::vector<Unknown>& list, const std::vector<double>& values,
-                              const Models& models) {
+                              const Models& models, const LeftOut& kind) {
   std::vector<double> errors(cases.size());
   std::set<std::string> names;
-  for (const ReferenceCase& c : cases) names.insert(c.row.network());
+  for (const ReferenceCase& c : cases) names.insert(kind.of(c.row));
   for (const std::string& name : names) {
-    Cases rest{{}, fitted.kernels};
+    Cases rest;
     for (const ReferenceCase* c : fitted.steps)
-      if (c->row.network() != name) rest.steps.push_back(c);
+      if (kind.of(c->row) != name) rest.steps.push_back(c);
+    for (const KernelCase* c : fitted.kernels)
+      if (!kind.kernels || c->row.device != name) rest.kernels.push_back(c);
     Models without = models;
-    if (rest.steps.size() < fitted.steps.size()) {
+    if (rest.steps.size() + rest.kernels.size() < fitted.steps.size() + fitted.kernels.size()) {
       without = build(list, fit(list, rest, values));
       without.old_operator_seconds = models.old_operator_seconds;
     }
     for (std::size_t i = 0; i < cases.size(); ++i)
-      if (cases[i].row.network() == name)
+      if (kind.of(cases[i].row) == name)
         errors[i] = predicted(cases[i], without) / cases[i].row.step_seconds - 1;
   }
   return errors;
@@ -219,7 +224,7 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
   std::vector<ReferenceCase> cases;
   for (const ReferenceRow& row : set.rows) {
     cases.push_back(prepare(row));
-    // The law's fit must not use corrections by measured kernels.
+    // The fit of the law must not include corrections by measured kernels.
     if (!as_shipped) cases.back().machine.device.measured = nullptr;
   }
   std::vector<KernelCase> kernels;
@@ -236,7 +241,10 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
   others.kernels = fitted.kernels;
 
   Models models;
-  std::vector<double> left_out;
+  std::vector<LeftOut> left_out{
+      {"model", [](const ReferenceRow& row) { return row.network(); }},
+      {"device", [](const ReferenceRow& row) { return row.device; }, true},
+      {"source", [](const ReferenceRow& row) { return row.source; }}};
   if (as_shipped) {
     models = with_circumstances(shipped(), others);
   } else {
@@ -245,11 +253,13 @@ int run(const std::string& folder, bool as_shipped, const std::string& kernel_fi
     print_parameters(list, values);
     models = with_circumstances(build(list, values), others);
     fmt::print("  operator seconds of {} {:.4g}\n", batch_12, models.old_operator_seconds);
-    left_out = leave_out(cases, fitted, list, values, models);
+    for (LeftOut& kind : left_out)
+      kind.errors = leave_out(cases, fitted, list, values, models, kind);
   }
-  print_steps(cases, models, left_out);
+  print_steps(cases, models, left_out.front().errors);
+  if (!as_shipped) print_left_out(cases, left_out);
   print_kernels(kernels, models);
-  if (!as_shipped) print_blocks(models, cases, left_out);
+  if (!as_shipped) print_blocks(models, cases, left_out.front().errors);
   if (!kernel_file.empty()) write_kernels(kernel_file, kernels, models);
   if (!measured.empty()) write_measured_kernels(measured, kernels, models);
   return 0;

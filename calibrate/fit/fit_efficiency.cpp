@@ -1,5 +1,5 @@
-// lockstep-fit-efficiency: the `efficiency:` block of a device file from results of
-// lockstep-calibrate-cuda. Needs no GPU. docs/device-models.md
+// The program lockstep-fit-efficiency makes the `efficiency:` block of a device file from results
+// of lockstep-calibrate-cuda (docs/device-models.md). It needs no GPU.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

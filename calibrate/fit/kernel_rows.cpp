@@ -1,5 +1,6 @@
 // Reads kernel times by shape from CSV files, and describes each row as a kernel of the workload. A
-// fifth of the shapes is held out by a hash of the shape, the same fifth on every device.
+// hash of the shape decides which fifth of the shapes is held out, so that it is the same on every
+// device.
 #include "fit/kernel_rows.hpp"
 
 #include <fmt/format.h>
@@ -150,8 +151,8 @@ std::vector<KernelRow> load_kernel_rows(const std::string& folder) {
   for (const bool half : {false, true})
     for (const Line& line :
          read_csv(folder + (half ? "/elementwise_fp16.csv" : "/elementwise_fp32.csv"))) {
-      // Lookups with a mask and rotations in place have these names, but differ from the workload's
-      // operators.
+      // These names mean lookups with a mask and rotations in place, which differ from the
+      // workload's operators.
       if (line.at("op").find("embedding") == 0 || line.at("op") == "rope_qk") continue;
       rows.push_back(stream(line, half));
     }

@@ -1,4 +1,4 @@
-"""Measured steps of today's fast path as scenarios: compiled, in fp8 and fp4."""
+"""Scenarios of measured steps on today's fast path: compiled, in fp8 and in fp4."""
 
 from mesh_megatron import LLAMA3_70B
 from mesh_nanotron import TORCHTITAN_SHAPES

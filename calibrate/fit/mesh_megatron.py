@@ -1,9 +1,9 @@
-"""Measured steps of Megatron-LM, of 2021 and of today, as scenarios."""
+"""Scenarios of measured steps of Megatron-LM, from 2021 to today."""
 
 from mesh_scenarios import (GIB, MEASUREMENTS, Row, axes, base_scenario, megatron_tensor, pipeline,
                             read_table, user_buffers)
 
-# Megatron of 2021 and its kin: GPT with dropout, plain attention, everything computed again.
+# Options of Megatron of 2021 and its kin: GPT with dropout, plain attention, full recomputation.
 OLD_MEGATRON = {"precision": "master-bf16", "recipe": "megatron", "attention": "plain",
                 "activation_checkpointing": True, "recompute": "blocks"}
 
@@ -152,8 +152,10 @@ def dgxc():
 
 
 def megatron_ci():
-    """Megatron-LM's own tests without experts: exact bytes of the last rank. The step of a small
-    model is the host's of the test machine, logging and all, and is not compared."""
+    """Megatron-LM's own tests without experts: exact bytes of the last rank.
+
+    A small model's step is the time of the test machine's host, logging included, and is not compared.
+    """
     for number, row in enumerate(read_table("megatron_ci.csv")):
         if row["experts"] or not row["gpus"] or int(row["cp"]) > 1 or row["swiglu"] == "1":
             continue

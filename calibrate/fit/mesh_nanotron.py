@@ -1,4 +1,4 @@
-"""Measured steps of nanotron and torchtitan as scenarios."""
+"""Scenarios of measured steps of nanotron and torchtitan."""
 
 from mesh_scenarios import GIB, Row, axes, base_scenario, megatron_tensor, pipeline, read_table
 
@@ -10,8 +10,8 @@ NANOTRON_SHAPES = {"1B": (16, 2048, 8192, 32, 1), "3B": (28, 3072, 8192, 32, 1),
 def nanotron_layers(layers, hidden, mlp, vocabulary, stages):
     """Layers of each stage as nanotron divides them: a stage takes blocks until the cost of all
     blocks so far reaches its share (huggingface/nanotron, models/base.py, build_model; costs of
-    models/llama.py, get_block_compute_costs). The code says "exceeds"; 1B, whose shares are met
-    exactly on 4 stages, has the memory of 5 layers on its first stage, not of 6."""
+    models/llama.py, get_block_compute_costs). The code says "exceeds"; the 1B model meets its shares
+    exactly on 4 stages, and its first stage has the memory of 5 layers, not of 6."""
     block = 4 * hidden * hidden + 3 * mlp * hidden
     costs = [0] + [block] * layers + [0, vocabulary * hidden, 0, 0]
     total = sum(costs)
@@ -56,7 +56,7 @@ def nanotron_row(source, number, row):
     batch = {"global": int(row["global"]), "micro": micro}
     gpus = int(row["gpus"])
     scenario = base_scenario((source, number), "llama", parameters, batch, "p5.48xlarge", parallel,
-                             strategy, recipe="nanotron", framework={"name": "megatron"},
+                             strategy, recipe="nanotron", framework={"name": "nanotron"},
                              gpus=gpus)
     fields = axes(tp=tp, pp=pp, dp=dp, micro=micro, model=row["model"], nodes=gpus // 8,
                   zero=row["zero"], micro_batches=int(row["global"]) // (dp * micro),
@@ -65,8 +65,8 @@ def nanotron_row(source, number, row):
 
 
 def nanotron():
-    """Steps of nanotron; rank 0 is on the first stage. Seven rows ran a smaller batch for reasons
-    of their own (up to 40 times slower than their neighbours) and are left out."""
+    """Steps of nanotron; rank 0 is on the first stage. Seven rows are left out: they ran a smaller
+    batch, up to 40 times slower than their neighbors, for reasons that the source does not give."""
     for number, row in enumerate(read_table("nanotron_h100.csv")):
         if row["flag"]:
             continue

@@ -5,8 +5,8 @@
     calibrate/fit/mesh_rows.py --source nanotron --by tp --rows
     calibrate/fit/mesh_rows.py --source vtrain --row 3 > row.yaml
 
-The rows are in platforms/measurements/meshes; how each becomes a scenario stands in
-mesh_nanotron.py and mesh_megatron.py. Nothing is fitted to them.
+platforms/measurements/meshes holds the rows; mesh_nanotron.py, mesh_megatron.py and mesh_fast.py turn
+each row into a scenario. Nothing is fitted to them.
 """
 
 import argparse
@@ -30,7 +30,7 @@ GIB = 2.0**30
 
 
 def options():
-    """The command line."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--program", default=str(ROOT / "build/release/sim/cli/lockstep"),
                         help="the lockstep program")
@@ -117,7 +117,7 @@ def summary(errors):
 
 
 def print_summary(results, field):
-    """One line for each source, or for each value of a field."""
+    """Prints one line for each source, or for each value of a field."""
     groups = {}
     for result in results:
         key = result["source"] if field is None else result["fields"].get(field, "-")

@@ -10,10 +10,10 @@ GIB = 2.0**30
 
 @dataclasses.dataclass
 class Row:
-    """A measured step: the scenario, and the figures to compare with.
+    """A measured step: the scenario, and the measured figures.
 
-    `stage`: whose memory was measured; -1 = the last, None = the fullest rank.
-    `memory_kind`: the prediction's field that the peak is compared with.
+    `stage`: the pipeline stage with measured memory; -1 = the last, None = the fullest rank.
+    `memory_kind`: the field of the prediction that is compared with the peak.
     """
 
     source: str
@@ -29,7 +29,7 @@ class Row:
 
 
 def read_table(name):
-    """The rows of a CSV file of measurements; lines with # are its header."""
+    """The rows of a CSV file of measurements; its header has # before each line."""
     with open(MEASUREMENTS / name, encoding="utf-8") as lines:
         return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
@@ -44,7 +44,7 @@ def megatron_tensor(size, sequence):
 
 
 def user_buffers(size):
-    """`parallel.tensor` of Megatron-Core whose exchanges travel in pieces beside products."""
+    """`parallel.tensor` of Megatron-Core with exchanges that travel in pieces beside products."""
     tensor = megatron_tensor(size, True)
     if size > 1:
         tensor["overlap"] = "pieces"
@@ -52,7 +52,7 @@ def user_buffers(size):
 
 
 def pipeline(stages, transfers, **more):
-    """`parallel.pipeline`, or the number alone where there is none."""
+    """`parallel.pipeline`, or the number 1 for a single stage."""
     return 1 if stages == 1 else {"stages": stages, "transfers": transfers, **more}
 
 
@@ -64,5 +64,5 @@ def base_scenario(row, model, parameters, batch, platform, parallel, strategy, *
 
 
 def axes(**degrees):
-    """The fields that a table can group by."""
+    """The fields by which a table can group."""
     return {"cp": 1, "tp": 1, "pp": 1, "dp": 1, **degrees}

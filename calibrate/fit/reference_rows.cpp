@@ -1,6 +1,6 @@
-// Reads the public measurements of training steps, lowers each to a step of the workload, and
-// predicts the timed part with the device models. Layers with equal kernels are priced once, since
-// a fit prices every row thousands of times.
+// Reads the public measurements of training steps, builds the training step of each, and predicts
+// the measured part with the device models. The cost of layers with equal kernels is computed once,
+// because a fit predicts every row thousands of times.
 #include "fit/reference_rows.hpp"
 
 #include <fmt/format.h>
@@ -47,12 +47,13 @@ void describe(Visitor& v, ReferenceSet& s) {
 
 namespace {
 
-// The two-GPU rows sum their gradients over NVLink after backward: bus bandwidth of two A100 with
-// bridges or a switch (fact 103).
+// In rows with two GPUs, gradients are summed over NVLink after backward. This is the bus bandwidth
+// of two A100 with bridges or a switch (fact 103).
 constexpr double two_gpu_bus_bandwidth = 208e9;
 
 double exchange_seconds(const ReferenceCase& c) {
-  if (c.row.gpus == 1 || c.row.sharded) return 0;  // FSDP's traffic hides behind the compute here
+  if (c.row.gpus == 1 || c.row.sharded)
+    return 0;  // FSDP's traffic is hidden behind the compute in these rows
   const double bytes =
       static_cast<double>(c.step.parameter_count) * gradient_bytes(c.row.precision);
   return bytes * 2 * (c.row.gpus - 1) / c.row.gpus / two_gpu_bus_bandwidth;
@@ -140,19 +141,19 @@ double predict(const ReferenceCase& c, const Machine& machine, const Framework& 
   QueuedWork step;
   for (std::int64_t i = 0; i < c.row.accumulation; ++i) {
     step = append(step, micro);
-    if (i > 0 && !c.row.sharded)  // further gradients are added to the first ones
+    if (i > 0 && !c.row.sharded)  // gradients of later micro-batches are added to the first
       step =
           append(step, costs.stream(3 * gradient_bytes(c.row.precision) * all_elements, tensors));
   }
   const double share = c.row.sharded ? 1.0 / c.row.gpus : 1.0;
-  // FSDP keeps fp32 shards for every compute precision (fact 43).
+  // In FSDP the shards are fp32 for every compute precision (fact 43).
   const Precision update = c.row.sharded ? Precision::fp32 : c.row.precision;
   const double elements = all_elements * share;
   if (c.row.gradient_clipping)
     step = append(
         step, costs.stream(clipping_bytes(update, elements), clipping_launches(elements, tensors)));
   step = append(step, costs.optimizer(c.row.optimizer, update, elements, tensors));
-  // A loss-scaled step ends with the host waiting for the device; without, the host runs ahead.
+  // At the end of a step with loss scaling, the host waits for the device; otherwise it runs ahead.
   const double seconds =
       optimizer_synchronises(c.row.precision) ? step.span : std::max(step.host, step.busy);
   return seconds + exchange_seconds(c);

@@ -1,5 +1,5 @@
 // The public measurements in calibrate/reference/, and the device models' predictions for them.
-// Used by lockstep-fit and by the test that keeps the shipped models within their bar.
+// lockstep-fit uses them, and so does the test that checks the errors of the shipped models.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,13 @@ struct ReferenceRow {
   Framework framework;
   OptimizerSpec optimizer;
   bool gradient_clipping = false;
-  bool sharded = false;  // FSDP: each GPU updates its share
+  bool sharded = false;  // FSDP: each GPU updates its shard
   int gpus = 1;
   TimedPart part = TimedPart::step;
-  double step_seconds = 0;  // measured, of `part`
+  double step_seconds = 0;  // measured seconds of `part`
   std::string software;
 
-  std::string network() const;  // model and the parameters that make it this one
+  std::string network() const;  // the model, and the parameters that distinguish it
   std::string label() const;
 };
 
@@ -62,16 +62,16 @@ struct ReferenceSet {
 
 ReferenceSet load_reference(const std::string& path);
 
-// A row with its lowered step, ready to be priced again and again.
+// A row with its training step, ready to be predicted many times.
 struct ReferenceCase {
   ReferenceRow row;
   TrainingStep step;
-  std::vector<std::size_t> like;  // per layer: the first layer with the same kernels
-  Machine machine;                // the device, and a host of that time
+  std::vector<std::size_t> like;  // by layer: the first layer with the same kernels
+  Machine machine;                // the row's device, and a default host
 };
 ReferenceCase prepare(const ReferenceRow& row);
 
-// Seconds of one optimizer step on a machine and framework like the row's.
+// Seconds of the row's measured part on this machine with this framework.
 double predict(const ReferenceCase& reference, const Machine& machine, const Framework& framework,
                const KernelLaw& law = {});
 

@@ -1,5 +1,5 @@
 // Sets glibc's malloc thresholds (mallopt(3)) and the numbers of threads of OpenMP, MKL and
-// OpenBLAS. Both are read before main(), so they cannot be set inside the measuring process.
+// OpenBLAS. The libraries read both before main(), so the measuring process cannot set them itself.
 #include "launch/environment.hpp"
 
 namespace lockstep {

@@ -1,4 +1,5 @@
-// Environment variables that libraries read before main(). Start every measuring process with them.
+// Environment variables that libraries read before main(). Every measuring process must be started
+// with them.
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@ struct EnvironmentVariable {
   bool operator==(const EnvironmentVariable&) const = default;
 };
 
-// The environment of every measured or training process. Memory is kept instead of being returned
-// to the kernel and faulted in again (glibc's mallopt(3); on a CPU this is up to 20 % of a step),
-// and every library computes with `threads` threads. Record it in the profile's settings.
+// The environment of every measured or training process. With it, glibc's malloc does not return
+// memory to the kernel (mallopt(3)), because page faults would take up to 20 % of a step on a CPU;
+// and every library computes with `threads` threads. The profile's settings must record it.
 std::vector<EnvironmentVariable> measuring_environment(int threads = 1);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// See interrupts.hpp. A handler may only write to a pipe and set a flag.
+// Implements InterruptGuard with a signal handler that sets a flag and writes to a pipe, since a
+// handler may do little else. poll() on the pipe wakes a waiting parent.
 #include "launch/interrupts.hpp"
 
 #include <fcntl.h>

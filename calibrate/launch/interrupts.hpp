@@ -1,5 +1,5 @@
-// Handles Ctrl-C during measurements. Use it if a program has children, network namespaces or
-// partial results to clean up before it ends.
+// Handles Ctrl-C during measurements. Programs use it that must clean up children, network
+// namespaces or partial results before they end.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells have it
+constexpr int exit_interrupted = 130;  // 128 + SIGINT, as in shells
 
 // Thrown by work that cannot continue because the user interrupted it.
 class InterruptError : public ExitError {
@@ -17,8 +17,9 @@ class InterruptError : public ExitError {
       : ExitError(exit_interrupted, what) {}
 };
 
-// While one of these exists, SIGINT, SIGTERM and SIGHUP only raise a flag. They may be nested; the
-// last one to go restores the handlers found by the first. For the main thread.
+// While an InterruptGuard exists, SIGINT, SIGTERM and SIGHUP only raise a flag. Guards may be
+// nested; the last to be destroyed restores the handlers from before the first. Only the main
+// thread may use them.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -28,7 +29,7 @@ class InterruptGuard {
 
   static bool interrupted();
   static void throw_if_interrupted();  // InterruptError
-  // Readable (poll) from the first signal on, until the last guard goes.
+  // A descriptor for poll(), readable from the first signal until the last guard is destroyed.
   static int descriptor();
 };
 

@@ -1,5 +1,5 @@
 // Reads the machine's description and CPU clocks from /proc and getrusage(2). The CPU time of other
-// programs is the machine's busy time minus our own, which /proc/stat resolves to 10 ms.
+// programs is the machine's busy time (/proc/stat, in steps of 10 ms) minus our own.
 #include "launch/machine_state.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ std::string cpu_name() {
   std::ifstream in("/proc/cpuinfo");
   std::string line;
   while (std::getline(in, line)) {
-    // "model name" on x86; ARM kernels give numbers only
+    // x86 kernels write "model name"; ARM kernels write only numbers
     if (line.rfind("model name", 0) != 0) continue;
     const auto colon = line.find(':');
     if (colon != std::string::npos) return line.substr(line.find_first_not_of(" \t", colon + 1));

@@ -1,5 +1,5 @@
-// The state of the machine: its hardware, and the share of its cores that other programs used
-// during a measurement. Read it before and after every measurement.
+// The machine's hardware, and the share of its cores that other programs used during a measurement.
+// Every measurement reads the CPU clocks before and after it.
 #pragma once
 
 #include <string>
@@ -8,50 +8,52 @@
 namespace lockstep {
 
 struct MachineDescription {
-  std::string cpu;          // "AMD EPYC 7B13", as /proc/cpuinfo names it
-  int cores = 0;            // logical, that this process may use
-  double memory_bytes = 0;  // of the machine
-  std::string kernel;       // release, "6.1.0-18-amd64"
-  std::string governor;     // of frequency scaling on core 0; "" where the kernel has none
+  std::string cpu;          // name in /proc/cpuinfo, for example "AMD EPYC 7B13"
+  int cores = 0;            // logical cores that this process may use
+  double memory_bytes = 0;  // memory of the machine
+  std::string kernel;       // release, for example "6.1.0-18-amd64"
+  std::string governor;     // frequency governor of core 0; "" if the kernel has none
 };
 MachineDescription describe_machine();
-// A remark about more `ranks` than cores; "" if each rank has its own core.
+// A note for the user if there are more `ranks` than cores; otherwise "".
 std::string shared_cores(int ranks, int cores);
 
-// A reading of the clocks of CPU use by this program and others.
+// CPU time that this program, other programs and other virtual machines have used so far.
 struct CpuClocks {
   double wall_seconds = 0;
-  // All cores of the machine since boot, /proc/stat, in steps of 10 ms.
-  double busy_seconds = 0;   // running processes; interrupts (our own traffic) left out
-  double steal_seconds = 0;  // the hypervisor ran somebody else
-  // This process with all its threads, getrusage(2).
+  // Sums over all cores since boot, from /proc/stat, in steps of 10 ms.
+  double busy_seconds = 0;   // running processes, without interrupts (of our own traffic)
+  double steal_seconds = 0;  // the hypervisor ran another virtual machine
+  // All threads of this process, from getrusage(2).
   double own_seconds = 0;
-  // Time its main thread was ready to run but did not, /proc/self/schedstat; 0 without it.
+  // Time in which the main thread was ready but did not run, from /proc/self/schedstat; 0 if that
+  // file does not exist.
   double queued_seconds = 0;
 };
 CpuClocks read_cpu_clocks();
 
-// Excludes the use between two readings after `before`: advances `before` by it.
+// Excludes the time between two readings from the measurement that began at `before`, by advancing
+// `before` by the difference.
 void leave_out(CpuClocks& before, const CpuClocks& from, const CpuClocks& to);
 
-// Shares are of elapsed time and of one core: 1.0 is one core for the whole time.
+// Use of cores during a measurement. 1.0 means one core for the whole time.
 struct Disturbance {
   double seconds = 0;
-  double foreign = 0;  // cores used by processes that are not ours
+  double foreign = 0;  // cores used by processes of others
   double stolen = 0;   // cores used by other virtual machines
-  double queued = 0;   // share of time our main thread waited for its core
+  double queued = 0;   // share of the time in which our main thread waited for its core
 };
 
-// `own_cpu_seconds`: CPU time of all our processes between the two readings; a single process gives
+// `own_cpu_seconds`: CPU time of all our processes between the two readings; for a single process,
 // after.own_seconds - before.own_seconds.
 Disturbance disturbance(const CpuClocks& before, const CpuClocks& after, double own_cpu_seconds);
 
 struct DisturbanceLimits {
   double foreign = 0.10;
   double stolen = 0.02;
-  double shortest_seconds = 0.2;  // /proc/stat says nothing about less
+  double shortest_seconds = 0.2;  // /proc/stat is too coarse for less
 };
-// Whether the repetition between the readings should be thrown away.
+// Whether the measurement between the readings must be discarded.
 bool disturbed(const Disturbance& disturbance, const DisturbanceLimits& limits = {});
 
 }  // namespace lockstep

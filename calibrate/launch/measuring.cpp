@@ -1,5 +1,6 @@
 // Locates lockstep-calibrate in the build folder, and starts it by exec() or as a child with
-// captured output. Interrupts are passed on, so that the child can end its own children in order.
+// captured output. Interrupts are passed on to the child, so that it can end its own children
+// cleanly.
 #include "launch/measuring.hpp"
 
 #include <fcntl.h>
@@ -37,7 +38,7 @@ std::string measuring_program(const std::string& verb) {
 
 void become_measuring_program(const std::string& verb) {
   const std::string program = measuring_program(verb);
-  std::ifstream own("/proc/self/cmdline", std::ios::binary);  // each argument ends in a null byte
+  std::ifstream own("/proc/self/cmdline", std::ios::binary);  // each argument ends with a null byte
   std::vector<std::string> arguments;
   for (std::string word; std::getline(own, word, '\0');) arguments.push_back(word);
   std::vector<char*> words;
@@ -61,7 +62,7 @@ ProgramEnd run_program(const std::string& program, const std::vector<std::string
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error(fmt::format("no process: {}", std::strerror(errno)));
   if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // it ends its own children in order
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // on SIGTERM it ends its own children cleanly
     ::dup2(pipe_ends[1], STDOUT_FILENO);
     ::execv(program.c_str(), words.data());
     ::_exit(127);
@@ -71,7 +72,7 @@ ProgramEnd run_program(const std::string& program, const std::vector<std::string
   char buffer[65536];
   bool told = false;
   while (true) {
-    // Ctrl-C at a terminal reaches the child, too; a signal from elsewhere is passed on.
+    // Ctrl-C at a terminal also reaches the child; a signal from elsewhere must be passed on.
     pollfd watched[] = {{pipe_ends[0], POLLIN, 0},
                         {told ? -1 : InterruptGuard::descriptor(), POLLIN, 0}};
     if (::poll(watched, 2, -1) < 0 && errno == EINTR) continue;

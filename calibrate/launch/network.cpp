@@ -1,5 +1,5 @@
 // Builds hosts from network namespaces, veth pairs and token bucket filters by calling iproute2
-// (`ip`, `tc`). Names carry the process id, so namespaces of programs that were killed can be found
+// (`ip`, `tc`). Names contain the process id, so that namespaces of killed programs can be found
 // and removed.
 #include "launch/network.hpp"
 
@@ -32,7 +32,7 @@ namespace {
 
 constexpr const char* name_start = "lockstep-";
 
-// iproute2 lives in sbin, which is not on everybody's path.
+// iproute2 is in sbin, which many users do not have in PATH.
 std::string find_tool(const std::string& name) {
   std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
   path += ":/usr/sbin:/sbin:/usr/bin:/bin";
@@ -45,7 +45,7 @@ std::string find_tool(const std::string& name) {
   throw std::runtime_error(fmt::format("`{}` is not installed (package iproute2)", name));
 }
 
-// Runs the tool to its end; if it fails, throws with its stderr.
+// Runs a tool to its end. Throws std::runtime_error with its stderr if it fails.
 void run_tool(const std::vector<std::string>& words) {
   std::vector<std::string> copy = words;
   const std::string file = find_tool(words.front());
@@ -59,7 +59,7 @@ void run_tool(const std::vector<std::string>& words) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;  // a process group of its own: Ctrl-C is ours to handle
+  posix_spawnattr_t attributes;  // a separate process group, so that Ctrl-C reaches only us
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = -1;
@@ -102,12 +102,12 @@ void limit(const std::string& where, const std::string& device, double bytes_per
             fmt::format("{:.0f}", token_bucket_bytes(bytes_per_second)), "latency", "20ms"});
 }
 
-// Every socket begins with the send buffer that the kernel would let it grow to. A growing buffer
-// holds as much as the connection's past allows, so a run of seconds would differ from a run of
-// hours; the buffer's share of a message decides when a sending server is free for the next
-// message. Where the kernel does not let us, the buffer stays as it was.
+// Makes every socket begin with the largest send buffer that the kernel allows. The size of a
+// growing buffer depends on the connection's past, so a run of seconds would differ from a run of
+// hours: the part of a message that fits into the buffer determines when a sending server is free
+// for the next message. If the kernel refuses, the buffers stay as they are.
 void fix_send_buffers(const std::string& network_namespace) {
-  std::thread inside([&] {  // only this thread enters it
+  std::thread inside([&] {  // only this thread enters the namespace
     const int there = ::open(("/run/netns/" + network_namespace).c_str(), O_RDONLY | O_CLOEXEC);
     if (there >= 0 && ::setns(there, CLONE_NEWNET) == 0) {
       const std::string file = "/proc/sys/net/ipv4/tcp_wmem";
@@ -156,7 +156,7 @@ void remove_stale_hosts() {
   for (const auto& name : stale) {
     try {
       run_tool({"ip", "netns", "delete", name});
-    } catch (const std::runtime_error&) {  // another run cleans up at the same time
+    } catch (const std::runtime_error&) {  // another run may clean up at the same time
     }
   }
 }
@@ -208,7 +208,7 @@ void LinkedHosts::join_pair(double bytes_per_second) {
   for (const auto& host : hosts_) {
     ip(host.network_namespace, {"addr", "add", host.address + "/24", "dev", "eth0"});
     ip(host.network_namespace, {"link", "set", "eth0", "up"});
-    limit(host.network_namespace, "eth0", bytes_per_second);  // the host's sending
+    limit(host.network_namespace, "eth0", bytes_per_second);  // limit on sending
   }
 }
 
@@ -225,17 +225,17 @@ void LinkedHosts::join_by_bridge(double bytes_per_second) {
     ip(host.network_namespace, {"addr", "add", host.address + "/24", "dev", "eth0"});
     ip(hub, {"link", "set", port, "master", "bridge0", "up"});
     ip(host.network_namespace, {"link", "set", "eth0", "up"});
-    limit(host.network_namespace, "eth0", bytes_per_second);  // the host's sending
-    limit(hub, port, bytes_per_second);                       // the host's receiving
+    limit(host.network_namespace, "eth0", bytes_per_second);  // limit on sending
+    limit(hub, port, bytes_per_second);                       // limit on receiving
   }
 }
 
 void LinkedHosts::remove() noexcept {
-  // Links go with their namespace.
+  // A link is removed with its namespace.
   for (const auto& name : namespaces_) {
     try {
       run_tool({"ip", "netns", "delete", name});
-    } catch (const std::exception&) {  // the next run removes it as stale
+    } catch (const std::exception&) {  // the next run will remove it
     }
   }
   namespaces_.clear();

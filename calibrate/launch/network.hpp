@@ -1,7 +1,7 @@
-// Several "hosts" on one machine: network namespaces joined by links of a given rate, so that real
-// distributed training can be measured on a network slower than loopback. Needs Linux, root (or
-// CAP_SYS_ADMIN and CAP_NET_ADMIN), iproute2 and the kernel's token bucket filter (tbf). No latency
-// is added: netem is missing in many kernels.
+// Several "hosts" on one machine: network namespaces that are joined by links of a given rate, so
+// that real distributed training can be measured on a network slower than loopback. Needs Linux,
+// root, iproute2 and the kernel's token bucket filter (tbf). No latency is added, because many
+// kernels lack netem.
 #pragma once
 
 #include <string>
@@ -17,14 +17,14 @@ struct LinkedHost {
   std::string address;  // IPv4, reachable from the other hosts
 };
 
-// Up to 200 hosts; two are joined directly by a veth pair, more by a bridge in a namespace of its
-// own. Every host sends and receives at most `bytes_per_second`. While one exists, Ctrl-C raises
-// InterruptGuard's flag instead of ending the process, so that the destructor can remove
-// everything.
+// Up to 200 hosts. Two hosts are joined directly by a veth pair, more by a bridge in a separate
+// namespace. Every host sends and receives at most `bytes_per_second`. While a LinkedHosts exists,
+// Ctrl-C raises InterruptGuard's flag instead of ending the process, so that the destructor can
+// remove the namespaces.
 class LinkedHosts {
  public:
-  // Throws std::runtime_error with a plain reason: not root, no `ip`, no tbf; InterruptError after
-  // Ctrl-C. First removes namespaces of ended processes.
+  // First removes the namespaces of ended processes. Throws std::runtime_error with a reason for
+  // the user (for example, no root or no `ip`), and InterruptError after Ctrl-C.
   LinkedHosts(int hosts, double bytes_per_second);
   ~LinkedHosts();
   LinkedHosts(const LinkedHosts&) = delete;
@@ -44,21 +44,23 @@ class LinkedHosts {
   InterruptGuard guard_;
   std::string prefix_;
   std::vector<LinkedHost> hosts_;
-  std::vector<std::string> namespaces_;  // made so far
+  std::vector<std::string> namespaces_;  // all that exist, to be removed
 };
 
-// "" when LinkedHosts works here, else the reason. Tries it out (a quarter of a second). Throws
-// InterruptError after Ctrl-C, because the answer is then unknown.
+// "" if LinkedHosts works on this machine, otherwise the reason. It tries to build two hosts, which
+// takes a quarter of a second. Throws InterruptError after Ctrl-C, because the answer is then
+// unknown.
 std::string why_no_linked_hosts();
 
-// Removes the namespaces of LinkedHosts whose process has ended; returns their number.
+// Removes the namespaces of LinkedHosts whose process has ended.
 void remove_stale_hosts();
 
-// "loopback" is 0, "1Gbit" or "1 Gbit/s" a rate in bytes per second. Throws ConfigError.
+// The rate in bytes per second of a text such as "1Gbit" or "1 Gbit/s"; 0 for "loopback". Throws
+// ConfigError.
 double network_rate(const std::string& text);
 
-// The token bucket's size: messages below it are not slowed down. 256 KiB up to 1 Gbit/s, 1 MiB
-// above, where a smaller bucket would not reach the rate.
+// The size of the token bucket, below which messages are not slowed down. It is 256 KiB up to 1
+// Gbit/s, and 1 MiB for higher rates, which a smaller bucket would not reach.
 double token_bucket_bytes(double bytes_per_second);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Moves all threads of the process by sched_setaffinity(2), thread by thread (/proc/self/task),
-// because Linux knows the cores of threads, not of processes. Threads that start meanwhile inherit
-// the core.
+// because Linux assigns cores to threads, not to processes. Threads that start later inherit the
+// core of the thread that starts them.
 #include "launch/one_core.hpp"
 
 #include <fmt/format.h>
@@ -16,8 +16,7 @@ namespace lockstep {
 
 namespace {
 
-// Linux knows the cores of threads, not of processes. A thread that ends meanwhile is no error.
-// Returns errno.
+// Moves all threads; returns 0 or errno. A thread that has ended in the meantime is no error.
 int move_all_threads(const cpu_set_t& cores) {
   std::error_code error;
   std::filesystem::directory_iterator threads("/proc/self/task", error), end;

@@ -1,4 +1,5 @@
-// Pins all threads of this process to one core for a while. Used to measure costs on a shared core.
+// Pins all threads of this process to one core for some time. Measurements of costs on a shared
+// core use it.
 #pragma once
 
 #include <sched.h>
@@ -7,9 +8,9 @@ namespace lockstep {
 
 int current_core();
 
-// Moves all threads to the core; threads that are started meanwhile follow. The destructor moves
-// them back to the cores that the calling thread was allowed to use. Throws std::runtime_error: no
-// such core.
+// The constructor moves all threads to the core; threads that start later run on it too. The
+// destructor moves all threads back to the cores that the calling thread was allowed to use. Throws
+// std::runtime_error if there is no such core.
 class OnOneCore {
  public:
   explicit OnOneCore(int core);

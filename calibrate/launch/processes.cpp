@@ -50,7 +50,7 @@ std::vector<int> usable_cores() {
 struct Child {
   pid_t pid = -1;
   int pidfd = -1;
-  std::optional<int> status;  // of waitpid, once it has ended
+  std::optional<int> status;  // status of waitpid(); absent while the child runs
 
   bool ended() const { return status.has_value(); }
   void reap() {
@@ -63,7 +63,7 @@ struct Child {
   }
 };
 
-// No child outlives this object, also after an exception.
+// The children of a run. The destructor kills every child that still runs, also after an exception.
 struct Children {
   std::vector<Child> list;
 
@@ -75,7 +75,7 @@ struct Children {
   bool all_ended() const {
     return std::all_of(list.begin(), list.end(), [](const Child& child) { return child.ended(); });
   }
-  // Waits until one ends, a signal reaches us (if watched) or the time is over.
+  // Waits until a child ends, a signal reaches us (if its descriptor is given) or the time is over.
   void wait(int interrupt_descriptor, int milliseconds) {
     std::vector<pollfd> watched;
     for (const Child& child : list) watched.push_back({child.pidfd, POLLIN, 0});
@@ -99,8 +99,8 @@ int open_output(const std::string& file) {
   throw OutputError(fmt::format("cannot write {}: {}", file, std::strerror(errno)));
 }
 
-// Everything that the child needs, made before fork(): between fork() and exec() nothing may
-// allocate.
+// Everything that the child needs. It is made before fork(), because no memory may be allocated
+// between fork() and exec().
 struct Prepared {
   std::vector<std::string> words, variables;
   std::vector<char*> argv, envp;
@@ -147,7 +147,7 @@ struct Prepared {
   }
 };
 
-// The step of the child's start that failed, with errno; sent to the parent.
+// The step of the child's start that failed, and errno. The child sends it to the parent.
 struct StartError {
   int step;
   int error;
@@ -163,7 +163,7 @@ constexpr const char* start_steps[] = {"the parent has gone", "enter network nam
   };
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) give_up(0);
-  ::setpgid(0, 0);  // a terminal's Ctrl-C is for the parent, which ends us in order
+  ::setpgid(0, 0);  // a terminal's Ctrl-C must reach only the parent, which then ends the child
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -191,7 +191,7 @@ Child start(const RankProcess& rank, std::size_t number) {
   Prepared prepared(rank);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail("pipe");
-  std::fflush(nullptr);  // or each child would print the buffered text, too
+  std::fflush(nullptr);  // otherwise each child would also print buffered text
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) run_child(prepared, parent, ends[1]);
@@ -239,8 +239,8 @@ LaunchEnd describe_failure(const Child& child, std::size_t rank) {
   return end;
 }
 
-// One rank's death makes the others fail, too, because their connections break. If several are
-// found dead at once, the one that a signal killed is the cause.
+// If a rank ends, other ranks fail because their connections break. If several have ended at once,
+// a rank that a signal killed is taken as the cause.
 std::optional<LaunchEnd> first_failure(const Children& children) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < children.list.size(); ++i) {
@@ -256,7 +256,7 @@ std::optional<LaunchEnd> first_failure(const Children& children) {
 
 using Clock = std::chrono::steady_clock;
 
-// For poll(): -1 = for ever; never 0 before the time is over.
+// The timeout for poll(): -1 = none; 0 only when the time is over.
 int milliseconds_left(Clock::time_point start, double seconds) {
   if (std::isinf(seconds)) return -1;
   const double left = seconds - std::chrono::duration<double>(Clock::now() - start).count();

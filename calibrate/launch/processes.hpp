@@ -1,5 +1,5 @@
-// Starts the ranks of a distributed run as processes, waits for them, and cleans up. Use it for
-// every run with several ranks.
+// Starts the ranks of a distributed run as processes, waits for them, and cleans up. Every run with
+// several ranks uses it.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// A folder of its own under $TMPDIR (or /tmp), removed with everything in it. Ranks meet here
-// (FileStore) and leave their results here, one file per rank.
+// A new folder under $TMPDIR (or /tmp), which the destructor removes with its content. In it, ranks
+// find each other (FileStore) and write their results, one file per rank.
 class RunFolder {
  public:
   RunFolder();  // throws std::runtime_error
@@ -33,51 +33,54 @@ class RunFolder {
 
 struct RankProcess {
   std::vector<std::string> arguments;            // without the program's name
-  std::vector<EnvironmentVariable> environment;  // on top of ours
-  int core = -1;                                 // pinned to it; -1 = not pinned
-  std::string network_namespace;                 // name of an `ip netns`; "" = ours
-  std::string program;                           // "" = this executable
-  // Files; "" = our standard error for errors, and where errors go for output.
+  std::vector<EnvironmentVariable> environment;  // replaces or extends our environment
+  int core = -1;                  // core to which the rank is pinned; -1 = not pinned
+  std::string network_namespace;  // name of an `ip netns`; "" = ours
+  std::string program;            // "" = this executable
+  // Files for standard output and standard error. Without `errors`, standard error is ours; without
+  // `output`, standard output goes to the rank's standard error.
   std::string output{}, errors{};
 };
 
-// `ranks` processes of this executable: "arguments(rank)" with measuring_environment(1), each on
-// core rank % cores, where `cores` are the cores that this process may use.
+// Describes `ranks` processes of this executable, with the arguments `arguments(rank)` and
+// measuring_environment(1). They are pinned in turn to the cores that this process may use.
 std::vector<RankProcess> pinned_ranks(
     int ranks, const std::function<std::vector<std::string>(int)>& arguments);
 
-// Ranks that only feed a GPU run where they like: the main thread, autograd's and the driver's want
-// cores of their own, and nobody pins them in real life.
+// Removes the pinning, for ranks that compute on a GPU: their main thread, autograd's threads and
+// the driver's threads need several cores, and real training does not pin them.
 void unpin(std::vector<RankProcess>& ranks);
 
 struct LaunchEnd {
   enum class How {
     finished,     // every rank exited with 0
-    failed,       // a rank did not; the others were ended
+    failed,       // a rank exited with another code; all others were ended
     too_long,     // the limit of time was reached; all ranks were ended
     interrupted,  // Ctrl-C (SIGINT, SIGTERM or SIGHUP) reached us; all ranks were ended
   };
   How how = How::finished;
-  int rank = -1;        // failed: the one that failed first
-  int exit_code = 0;    // failed: of that rank; 128 + signal when a signal killed it
-  std::string message;  // "rank 1 (pid 1234) ended with exit code 1"; "" when finished
+  int rank = -1;        // if failed: the rank that failed first
+  int exit_code = 0;    // if failed: exit code of this rank; 128 + signal if a signal killed it
+  std::string message;  // for example "rank 1 (pid 1234) ended with exit code 1"; "" if finished
 };
 
-// A rank was killed, or had no memory: no fault of ours, and the same run may succeed elsewhere.
-constexpr int exit_rank_lost = 5;  // of a program whose rank was lost, and of a rank without memory
+// The error of a run in which a rank was killed or had no memory. The same run may succeed on
+// another machine.
+constexpr int exit_rank_lost = 5;  // exit code of such a program, and of a rank without memory
 class RankLost : public ExitError {
  public:
   explicit RankLost(const std::string& what) : ExitError(exit_rank_lost, what) {}
 };
-// Throws for a failed run: RankLost or std::runtime_error with `message`.
+// Throws RankLost or std::runtime_error with `message`, as the failed run `end` requires.
 [[noreturn]] void throw_failure(const LaunchEnd& end, const std::string& message);
 
-// Starts them and waits for the end. Standard output of the ranks goes to our standard error, so
-// that stdout stays with the parent; standard input is /dev/null. When one fails, after
-// `limit_seconds` or on Ctrl-C, the others get SIGTERM and after `grace_seconds` SIGKILL; should
-// this process die, the kernel kills them (so call it from a thread that lives as long as the
-// process). Throws std::runtime_error when a process cannot be started: no such namespace, core or
-// program; OutputError when a file of its output cannot be written.
+// Starts the ranks and waits for their end. Without a file for it, standard output of a rank goes
+// to our standard error, because our standard output belongs to the parent; standard input is
+// /dev/null. If a rank fails, after `limit_seconds`, or on Ctrl-C, the remaining ranks get SIGTERM,
+// and SIGKILL after `grace_seconds`. If this process is killed, the kernel kills the ranks. The
+// same happens when the calling thread ends, so it must live as long as the process. Throws
+// std::runtime_error if a process cannot be started (for example, no such namespace, core or
+// program), and OutputError if an output file cannot be written.
 LaunchEnd run_processes(const std::vector<RankProcess>& ranks, double grace_seconds = 2,
                         double limit_seconds = std::numeric_limits<double>::infinity());
 

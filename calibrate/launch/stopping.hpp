@@ -1,4 +1,4 @@
-// When a figure has been measured often enough. Pure functions.
+// Decides whether a value has been measured often enough. Pure functions.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,14 @@ struct MedianInterval {
   double high = 0;
 };
 
-// The 95 % confidence interval of the median between two order statistics, which holds for any
-// distribution (binomial(n, 1/2); e.g. Conover, Practical Nonparametric Statistics, 3.2). Fewer
-// than six samples cannot give 95 %: the interval is then infinite.
+// The 95 % confidence interval of the median. Its ends are two order statistics (by binomial(n,
+// 1/2); for example Conover, Practical Nonparametric Statistics, 3.2), so it holds for any
+// distribution. With fewer than six samples, the interval is infinite.
 MedianInterval median_interval(const std::vector<double>& samples);
 
 struct StoppingRule {
-  double relative_width = 0.05;  // of the interval, against the median
-  int minimum = 10;              // repetitions, at least 6 are needed for an interval
+  double relative_width = 0.05;  // largest width of the interval, relative to the median
+  int minimum = 10;              // repetitions; an interval needs at least 6
   int maximum = 200;
 };
 

@@ -16,7 +16,7 @@ def expected_collectives(point, buffer_types):
     order = [i for i, unit in enumerate(units) if not unit["root"]][::-1]
     order += [i for i, unit in enumerate(units) if unit["root"]]
     for place, i in enumerate(order):
-        for j in order[place : place + 2]:  # its own, and one ahead before it computes (36, 51)
+        for j in order[place : place + 2]:  # its own, and one ahead before it computes (facts 36 and 51)
             if j not in gathered:
                 gathered.add(j)
                 backward.append(gathers[j])
@@ -49,7 +49,7 @@ def check(arguments, exported):
                 f"{name}: collectives differ\n  PyTorch  {found}\n  expected {expected}"
             )
         losses[name] = [loss for rank in seen for loss in rank["losses"]]
-    # The same training however it is sharded: nothing of the network is lost in its units.
+    # The sharding does not change the training: the units lose nothing of the network.
     if not any(draws(layer) for step in exported["steps"] for layer in step["layers"]):
         reference = next(iter(losses.values()))
         for name, values in losses.items():
@@ -68,13 +68,13 @@ def loss_failures(arguments, exported, of_points):
     failures = []
     for point, seen in zip(exported["points"], of_points):
         by_step = zip(*(rank["losses"] for rank in seen))
-        losses = [sum(ranks) / len(seen) for ranks in by_step]  # as our runs report them
+        losses = [sum(ranks) / len(seen) for ranks in by_step]  # our runs report this mean
         ours = runs.our_run(arguments, point["strategy"], steps=len(losses) - runs.WARM_UP)
         if ours is None:
             continue
         name = f"{point['strategy']} {arguments.model}"
         print(f"{name}: loss after {len(losses)} steps {losses[-1]:.4f}, ours {ours['loss']:.4f}")
-        # Two libraries add up in different orders, and training makes such differences grow.
+        # Two libraries add up in different orders, and training makes their differences grow.
         if abs(ours["loss"] - losses[-1]) > 0.005 * abs(losses[-1]) + 1e-4:
             failures.append(f"{name}: loss {losses[-1]:.4f}, ours {ours['loss']:.4f}")
     return failures

@@ -1,9 +1,9 @@
 """nn.Modules from the layer list that `lockstep export --layers` prints.
 
-Every dotted name becomes a module, so that parameters are called as the model file calls them
-("layer1.0.conv2.weight") and DDP, FSDP and fully_shard see a tree like that of a handwritten
-network. A module that is an FSDP unit runs its own layers when it is called; all other layers are
-run by the unit around them, in the order of the list.
+Each dotted name becomes a module, so that parameters have their names in the model file
+("layer1.0.conv2.weight") and DDP, FSDP and fully_shard see the tree of a handwritten network. A
+module that is an FSDP unit runs its own layers when it is called. The unit around the other layers
+runs them, in the order of the list.
 """
 
 import functools
@@ -53,7 +53,7 @@ class Segment:
 
     def __init__(self, steps, reads, writes):
         self.steps = steps  # [(callable, inputs, outputs, dropped afterwards)]
-        self.reads = reads  # values that come in, by number of the layer that made them
+        self.reads = reads  # values that come in, by the number of their layer
         self.writes = writes
 
     def __call__(self, tensors, target):
@@ -70,7 +70,7 @@ class Segment:
 
 
 def build(step, units):
-    """The root module of `step`; `units` are the dotted paths of modules to be wrapped."""
+    """The root module of `step`; `units` are the dotted paths of the modules that will be wrapped."""
     root = Node()
     leaves = [make_leaf(root, layer) for layer in step["layers"]]
     chains = [chain(layer, set(units)) for layer in step["layers"]]
@@ -114,7 +114,7 @@ def make_leaf(root, layer):
 
 
 def initial(kind, name, shape, weight_shape):
-    """As calibrate/torch/real_network.cpp, call by call, so that both nets start from the same numbers."""
+    """Draws as calibrate/torch/real_network.cpp does, call by call: both networks start from the same numbers."""
     if kind in ("conv", "linear"):
         bound = 1 / math.sqrt(math.prod(weight_shape[1:]))
         return torch.empty(shape).uniform_(-bound, bound)
@@ -182,13 +182,13 @@ def run_leaf(leaf, inputs, target):
 
 
 def run_unit(root, path, inputs, target):
-    # Looked up at every call: FullyShardedDataParallel replaces the module by its wrapper.
+    # Each call looks the module up: FullyShardedDataParallel replaces it by its wrapper.
     results = find(root, path)(*inputs, target=target)
     return results if isinstance(results, tuple) else (results,)
 
 
 def random_batch(step, seed):
-    """Input and target of the step's shape, as random_batch() of calibrate/torch/real_network.cpp."""
+    """Input and target of the step's shape, drawn as random_batch() of calibrate/torch/real_network.cpp draws them."""
     torch.manual_seed(seed)
     shape = [step["samples"], *step["input_shape"]]
     if step["tokens"] > 0:

@@ -2,9 +2,10 @@
 """Genuine PyTorch on this machine's CPU, for the models that Lockstep describes.
 
 Trains the network of `lockstep export --layers` with DistributedDataParallel, FSDP1 or fully_shard
-on a few processes through Gloo and prints JSON: step times, collectives in order, memory. Or, with
---compare, a table of PyTorch, our real run and our prediction. Or, with --check, whether schedule,
-parameters and (given the trainer) losses agree; exit code 1 when they do not. See docs/oracle.md.
+on a few processes through Gloo and prints JSON: step times, collectives in order, memory. --compare
+prints a table of PyTorch, our real run and our prediction. --check tells whether schedule,
+parameters and (given the trainer) losses agree; its exit code is 1 when they do not. See
+docs/oracle.md.
 """
 
 import argparse
@@ -17,14 +18,14 @@ import checks
 import runs
 
 UNTESTABLE = 77  # CTest's SKIP_RETURN_CODE
-# glibc keeps freed memory, as calibrate/launch/environment.cpp sets it for our own runs; one
+# glibc keeps freed memory, as calibrate/launch/environment.cpp makes it in our own runs; one
 # thread.
 ENVIRONMENT = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "8589934592",
     "MALLOC_TOP_PAD_": "67108864",
     "OMP_NUM_THREADS": "1",
-    "KINETO_LOG_LEVEL": "99",  # the profiler of a CUDA build complains where there is no GPU
+    "KINETO_LOG_LEVEL": "99",  # silences the profiler of a CUDA build where there is no GPU
 }
 
 
@@ -157,7 +158,7 @@ def main():
     except ImportError as error:
         print(f"no PyTorch in {sys.executable}: {error}", file=sys.stderr)
         return UNTESTABLE
-    os.environ.update(ENVIRONMENT)  # the ranks are new processes, which read it at their start
+    os.environ.update(ENVIRONMENT)  # the ranks are new processes, and read it at their start
     exported = runs.lockstep_json(arguments, ["export", "--layers"])
     if arguments.check:
         return checks.check(arguments, exported)

@@ -1,6 +1,6 @@
 """One rule per operator of docs/model-format.md: rule(leaf, inputs, target) -> output.
 
-The same PyTorch calls as calibrate/torch/real_network.cpp makes; `leaf` is a network.Leaf.
+The rules make the PyTorch calls of calibrate/torch/real_network.cpp; `leaf` is a network.Leaf.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Starts the three that are compared: genuine PyTorch, our real run, our prediction."""
+"""Starts the three runs that are compared: genuine PyTorch, our real run, our prediction."""
 
 import json
 import pathlib
@@ -7,17 +7,17 @@ import sys
 import tempfile
 
 MODES = ("ddp", "fsdp1", "fsdp2")
-WARM_UP = 3  # steps of our own run that are not timed
+WARM_UP = 3  # untimed steps of our own run
 
 
 def scenario_text(arguments):
-    """One scenario for the export, the prediction and the training."""
+    """The scenario of the export, the prediction and the training."""
     scenario = {
         "name": "PyTorch oracle",
         "model": arguments.model,
         "batch": {"per_gpu": arguments.batch},
         "precision": "fp32",
-        # The implementation of both on CPUs: one tensor after the other.
+        # Both implementations on CPUs take one tensor after the other.
         "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop"},
         "platform": arguments.platform,
         "gpus": [arguments.ranks],
@@ -39,7 +39,7 @@ def strategy(arguments, mode):
     if mode == "ddp":
         options = {}
         if arguments.bucket_cap_mb:
-            # A cap of the user's own holds for the first bucket, too (facts 1 and 3).
+            # A cap of the user's own also holds for the first bucket (facts 1 and 3).
             cap = f"{arguments.bucket_cap_mb} MiB"
             options = {"bucket_size": cap, "first_bucket_size": cap}
         return {"ddp": options, "label": mode}

@@ -14,7 +14,7 @@ import network
 
 MEASURED = "measured step"
 
-# c10d's operators and the words that the simulator and NCCL have for them.
+# Names of c10d's operators, and the names that the simulator and NCCL use.
 COLLECTIVES = {
     "allreduce_": "all_reduce",
     "allreduce_coalesced_": "all_reduce",
@@ -47,7 +47,7 @@ class CollectiveLog(TorchDispatchMode):
             operator = func._schema.name.split("::")[1]
             if operator != "barrier":
                 kind = COLLECTIVES.get(operator, operator)
-                # The first argument is the output; a reduce-scatter's output is only a shard.
+                # The first argument is the output, and the output of a reduce-scatter is only a shard.
                 whole = tensor_bytes(args[1 if kind == "reduce_scatter" else 0])
                 self.calls.append({"collective": kind, "bytes": whole, "phase": self.phase})
         return func(*args, **(kwargs or {}))
@@ -85,9 +85,9 @@ class LiveBytes:
 
 
 def wrap(root, mode, units, bucket_cap_mb):
-    """`root` as the mode wraps it; `units` are the paths of FSDP units, innermost first, no root."""
+    """Wraps `root` in the given mode; `units` are the paths of FSDP units, innermost first, without the root."""
     if mode == "ddp":
-        # The default cap is not passed: only then the first bucket is the small one.
+        # The default cap is not passed: with a passed cap the first bucket would not be the small one.
         cap = {} if bucket_cap_mb is None else {"bucket_cap_mb": bucket_cap_mb}
         return torch.nn.parallel.DistributedDataParallel(root, **cap)
     if mode == "fsdp2":
@@ -130,7 +130,7 @@ def run_rank(rank, jobs, results):
     seen = []
     for job in jobs:
         seen.append(run_job(rank, job))
-        gc.collect()  # no tensor of this job may be freed while the next one is counted
+        gc.collect()  # no tensor of this job may be freed while the next job is counted
         dist.barrier()
     results.put((rank, seen))
     dist.destroy_process_group()
@@ -161,7 +161,7 @@ def run_job(rank, job):
             seen["losses"].append(loss.item())
             return times
 
-        train()  # DDP rebuilds its buckets after the first step, momentum exists after it
+        train()  # DDP rebuilds its buckets after the first step, and momentum exists after it
         train()
         with torch.profiler.record_function(MEASURED):
             train()

@@ -1,6 +1,7 @@
-// Measures collectives between processes over Gloo. A repetition is a series of calls; its time is
-// from the start of the last rank to the end of the last rank, on the clock that all processes of a
-// machine share. Results are checked element by element, as nccl-tests does.
+// Measures collectives between processes over Gloo. A repetition is a series of calls. Its time
+// runs from the moment at which the last rank starts to the moment at which the last rank ends, on
+// the clock that all processes of a machine share. Results are checked element by element, as
+// nccl-tests does.
 #include "probes/collectives.hpp"
 
 #include <ATen/ATen.h>
@@ -23,8 +24,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t element_bytes = 4;  // float, as nccl-tests by default
-constexpr int attempts = 3;                // when others disturb
+constexpr std::int64_t element_bytes = 4;  // float, the default of nccl-tests
+constexpr int attempts = 3;                // if other processes disturb
 
 double seconds_of(clockid_t id) {
   timespec time{};
@@ -49,7 +50,7 @@ class Case {
   std::int64_t count() const { return count_; }
   double bytes() const { return bytes_; }
 
-  // Number `i` in a series. In place where the collective is.
+  // Call number `i` of a series. All-reduce and broadcast are in place.
   void call(int i) {
     if (collective_ != Collective::send_recv) {
       start(i).wait();
@@ -61,8 +62,9 @@ class Case {
       group_.send(input_, 0);
     }
   }
-  // Data that goes to or from a server was just written, and a step's work has passed through the
-  // caches since the last message. Buffers of other messages are reused.
+  // Prepares send_recv like a message to or from a server: its data has just been written, and a
+  // step's work has passed through the caches since the last message. Other collectives reuse their
+  // buffers, so nothing is done for them.
   void refresh() {
     if (collective_ != Collective::send_recv || group_.rank() > 1) return;
     others_.pass();
@@ -73,7 +75,8 @@ class Case {
     if (group_.rank() == 0) group_.send(input_, 1);
     if (group_.rank() == 1) group_.recv(output_, 0);
   }
-  // Not for send_recv.
+  // Starts a call.
+  // REQUIRES: the collective is not send_recv.
   Pending start(int i) {
     switch (collective_) {
       case Collective::all_reduce:
@@ -86,13 +89,13 @@ class Case {
         return group_.reduce_scatter_async(output_, input_);
     }
   }
-  // In a series. A collective that begins while the others' last one still ends may take another
-  // course than one after a barrier (Gloo's all-gather over rate-limited links does; see
-  // docs/closed-loop-method.md). In training they follow each other.
+  // The least number of calls in a series. In training, collectives follow each other directly. A
+  // collective that begins while other ranks still end the previous one may behave differently than
+  // after a barrier, for example Gloo's all-gather over rate-limited links (docs/closed-loop-method.md).
   int least_calls() const { return collective_ == Collective::send_recv ? 1 : 3; }
   int messages_per_call() const { return collective_ == Collective::send_recv ? 2 : 1; }
 
-  // Wrong elements on this rank after one call on known numbers.
+  // Runs one call on known numbers, and returns the number of wrong elements on this rank.
   std::int64_t count_wrong() {
     const int ranks = group_.size(), rank = group_.rank();
     input_.copy_(numbers(rank, input_.numel()));
@@ -122,7 +125,7 @@ class Case {
   }
 
  private:
-  // Whole numbers, so that sums are exact.
+  // The data of a rank: whole numbers, so that sums are exact.
   static at::Tensor numbers(int rank, std::int64_t n) {
     return at::arange(n, at::kFloat).remainder(1021) + 1021 * rank;
   }
@@ -141,12 +144,12 @@ class Case {
 };
 
 struct Series {
-  double seconds = 0;      // of one message or collective
-  double cpu_seconds = 0;  // of one rank meanwhile
-  double end = 0;          // on the clock that the ranks share
+  double seconds = 0;      // seconds of one message or collective
+  double cpu_seconds = 0;  // CPU seconds of one rank, for one message or collective
+  double end = 0;          // end of the series on the clock that the ranks share
 };
 
-// The same figures on every rank, because every rank sees everybody's clocks.
+// Runs a series of calls. Every rank gets the same result, because the ranks exchange their clocks.
 Series run_series(Group& group, Case& measured, int calls) {
   at::Tensor mine = at::empty({3}, at::kDouble), all = at::empty({3 * group.size()}, at::kDouble);
   measured.refresh();
@@ -171,12 +174,12 @@ double total_of(Group& group, double mine) {
   return value.item<double>();
 }
 
-// A rank's compute beside a collective: a product with a matrix of weights that exceeds the
-// second-level cache, for a millisecond or two, like the layers of a network.
+// The compute of a rank during a collective, similar to a layer of a network: a product of one or
+// two milliseconds with a matrix of weights that exceeds the second-level cache.
 class StandIn {
  public:
   void run() { at::mm_out(result_, input_, weights_); }
-  // Median seconds of one run.
+  // Runs it for `at_least` seconds, and returns the median seconds of one run.
   double time(double at_least) {
     std::vector<double> seconds;
     const double begin = seconds_of(CLOCK_MONOTONIC);
@@ -194,12 +197,13 @@ class StandIn {
 };
 
 struct Speeds {
-  double compute = 0, collective = 0;  // relative to alone; 0 = not measured
+  double compute = 0, collective = 0;  // relative to the speed without the other; 0 = not measured
 };
 
-// Several calls under way and every rank computing until the last has ended.
+// Starts several calls, and computes on every rank until the last call has ended.
 Speeds run_beside_compute(Group& group, Case& measured, double alone_seconds) {
-  constexpr double busy_seconds = 0.06;  // of the calls alone: many runs of the stand-in
+  // Time of the calls without compute, long enough for many runs of the stand-in.
+  constexpr double busy_seconds = 0.06;
   const int calls =
       static_cast<int>(std::clamp(std::ceil(busy_seconds / alone_seconds), 1.0, 64.0));
   StandIn compute;
@@ -210,8 +214,8 @@ Speeds run_beside_compute(Group& group, Case& measured, double alone_seconds) {
   std::vector<Pending> under_way;
   const double begin = seconds_of(CLOCK_MONOTONIC);
   for (int i = 0; i < calls; ++i) under_way.push_back(measured.start(i));
-  // Waits beside the compute: some of LibTorch 2's works are complete only when they were waited
-  // for.
+  // Another thread waits for the calls, because some Work objects of LibTorch 2 complete only after
+  // a wait.
   std::future<void> waiting = std::async(std::launch::async, [&] {
     for (Pending& call : under_way) call.wait();
   });
@@ -241,9 +245,10 @@ Speeds measure_beside_compute(Group& group, Case& measured, double alone_seconds
   return {median(compute), median(collective)};
 }
 
-// How long before the message has arrived its sender is free: kernels and token buckets hold the
-// rest. The sender has just received a message itself, as a server that answers has: a connection
-// whose direction was idle meanwhile holds less (TCP starts slowly again) than one that sends on.
+// Seconds between the moment at which a sender is free and the moment at which its message has
+// arrived; kernels and token buckets buffer the rest of the message. Before the message, the sender
+// receives one, like a server that answers: a connection that was idle in one direction buffers
+// less than one that sends continuously, because TCP begins with a slow start.
 double measure_early(Group& group, Case& measured) {
   constexpr int repetitions = 5;
   std::vector<double> early;
@@ -259,9 +264,9 @@ double measure_early(Group& group, Case& measured) {
   return std::max(0.0, median(early));
 }
 
-// One message with both processes on rank 0's core: each end does its part of the copying in turn
-// there, side by side on cores of their own. Only rank 0's clock counts, because rank 0 begins and
-// ends the exchange: while rank 0 runs, the other rank cannot say when it was ready.
+// Seconds of one message with both processes on rank 0's core, where the two ends copy in turn
+// instead of at the same time. Only rank 0's clock is used, because rank 0 begins and ends the
+// exchange, and the other rank cannot read its clock while rank 0 runs.
 double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& plan,
                            double alone_seconds) {
   constexpr int repetitions = 15;
@@ -272,7 +277,7 @@ double measure_on_one_core(Group& group, Case& measured, const CollectivePlan& p
   const int calls =
       static_cast<int>(std::clamp(std::ceil(plan.series_seconds / (2 * alone_seconds)), 1.0, 32.0));
   std::vector<double> seconds;
-  for (int i = 0; i <= repetitions; ++i) {  // the first does not count
+  for (int i = 0; i <= repetitions; ++i) {  // the first is a warm-up
     measured.refresh();
     group.barrier();
     const double begin = seconds_of(CLOCK_MONOTONIC);
@@ -292,7 +297,8 @@ bool agree(Group& group, bool yes) {
   return value.item<float>() != 0;
 }
 
-// `deadline`: on the shared clock; set by the first attempt.
+// Measures one point. `deadline`, a time on the shared clock, is set by the first attempt. `late`
+// tells whether it has passed.
 CollectivePoint measure(Group& group, Case& measured, const CollectivePlan& plan,
                         std::optional<double>& deadline, bool& late) {
   const CpuClocks before = read_cpu_clocks();
@@ -302,7 +308,7 @@ CollectivePoint measure(Group& group, Case& measured, const CollectivePlan& plan
   const double one = std::max(first.seconds * measured.messages_per_call(), 1e-7);
   const int calls = static_cast<int>(std::clamp(std::ceil(plan.series_seconds / one),
                                                 static_cast<double>(measured.least_calls()), 32.0));
-  // Moves caches and token bucket into the state that the repetitions keep them in.
+  // Brings caches and token bucket into the state that they have during the repetitions.
   run_series(group, measured, calls);
 
   std::vector<double> seconds, cpu_seconds;
@@ -352,7 +358,7 @@ void probe_collectives(Group& group, const CollectivePlan& plan,
         best->speed_beside_compute = speeds.collective;
       }
       if (collective == Collective::send_recv && bytes >= plan.least_beside_compute) {
-        // 0 would say that it was not measured.
+        // At least 1e-9, because 0 means not measured.
         best->sender_seconds = std::max(1e-9, best->seconds - measure_early(group, measured));
         if (plan.one_core) {
           best->one_core_seconds = measure_on_one_core(group, measured, plan, best->seconds);

@@ -1,5 +1,5 @@
-// Holds a stream by matrix products of known duration. The duration of one product is measured
-// once, so that hold() can issue as many as the asked time needs.
+// Keeps a stream busy with matrix products of known duration. The constructor measures the duration
+// of one product, from which hold() computes their number.
 #include "probes/held_queue.hpp"
 
 #include <ATen/core/grad_mode.h>

@@ -1,6 +1,6 @@
-// Keeps a device busy while the host issues work to be timed. Events on an idle stream would tell
-// when the host got round to issuing, not how long the device works. On CPUs there is no queue and
-// nothing is done. Includes ATen.
+// Keeps a device busy while the host issues work that is to be timed. On an idle stream, the time
+// between two events would include the host's time to issue. On CPUs, which have no queue, it does
+// nothing. Includes ATen.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,8 +11,8 @@ class HeldQueue {
  public:
   explicit HeldQueue(at::Device device);
 
-  // Matrix products of at least this much device time go into the current stream. A stream holds a
-  // limited number of launches: a host that issues more than that waits, and is ahead by so many.
+  // Issues matrix products of at least `seconds` of device time to the current stream. A stream has
+  // room for a limited number of launches, so a host that issues more waits for the device.
   void hold(double seconds);
 
  private:

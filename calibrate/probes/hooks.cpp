@@ -1,6 +1,6 @@
-// Times the stages of communication hooks on the buckets that DDP cuts a model's gradients into.
-// Buckets come from c10d's own function, and CPU time is the thread's own clock, so that waiting
-// does not count.
+// Measures the stages of communication hooks on the buckets into which DDP divides a model's
+// gradients. c10d's own function computes the buckets. Times are CPU times of the thread, so that
+// waiting does not count.
 #include "probes/hooks.hpp"
 
 #include <ATen/ATen.h>
@@ -24,10 +24,11 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 
 constexpr double first_bucket_bytes = 1024 * 1024;  // DdpOptions::first_bucket_bytes
-// Do not count: kept errors are smaller in them than later.
+// Steps before the measurement, because unsent values are smaller in the first steps than later.
 constexpr int first_steps = 5;
 
-// Last layers first, as backward fills the buckets.
+// The buckets by size. `parameters` begin with the last layer, because backward fills the buckets
+// in this order.
 std::map<double, Tensors> buckets_of(const Tensors& parameters, const std::vector<double>& caps) {
   std::map<double, Tensors> buckets;
   for (const double cap : caps) {
@@ -72,7 +73,7 @@ StageSeconds one_repetition(CompressionHook& hook, const HookSettings& settings,
 
 std::vector<HookPoint> probe_hook(const TrainingStep& step, const HookProbeOptions& options) {
   return with_plain_errors([&] {
-    flush_denormals();  // as real runs do
+    flush_denormals();  // like real runs
     RealNetwork network(step, at::kCPU, 1);
     network.forward(random_batch(step, at::kCPU, 1)).backward();
     Tensors parameters;

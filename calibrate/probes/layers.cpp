@@ -1,12 +1,12 @@
-// Attributes times to layers without changing them. Forward: a mark before each layer. Backward:
-// every autograd node carries the sequence number it got when its forward ran, so a mark at the
-// start of each node partitions the backward pass among the layers; nodes without a number
-// (gradient accumulation) run right after the node that produced the gradient and count as its
-// layer's. The layers' times therefore add up to the observed step exactly.
+// Divides the time of a training step among its layers without changing them. In forward, the clock
+// is marked before each layer. In backward, every autograd node has the sequence number of its
+// forward operator, so marks at the start of each node divide the backward pass among the layers.
+// Nodes without a number (gradient accumulation) run directly after the node that produced the
+// gradient, and belong to the same layer. So the layers' times add up exactly to the observed step.
 //
-// On a GPU the host issues work that the device executes later. Device times are taken with the
-// queue held until the host is ahead, some dozens of layers at a time; the host's own time is taken
-// in a step without holding.
+// On a GPU the host issues work that the device executes later. Device times are measured while the
+// queue is held (held_queue.hpp) until the host has issued some dozens of layers; the host's time
+// is measured in a step without holding.
 #include "probes/layers.hpp"
 
 #include <ATen/ATen.h>
@@ -35,7 +35,7 @@ namespace lockstep {
 
 namespace {
 
-// Assigns each stretch of the backward pass to its layer.
+// Assigns each stretch of the backward pass, the time between two marks, to a layer.
 class Owners {
  public:
   explicit Owners(std::size_t layers) { owners_.push_back(static_cast<int>(layers) - 1); }
@@ -53,29 +53,31 @@ class Owners {
   const std::vector<int>& of_stretches() const { return owners_; }
 
  private:
-  std::vector<std::uint64_t> starts_;  // sequence number when each layer's forward began
-  std::vector<int> owners_;            // layer of each stretch between two marks of the clock
+  std::vector<std::uint64_t> starts_;  // by layer: sequence number when its forward began
+  std::vector<int> owners_;            // layer of each stretch
 };
 
-// Share of the time that this process, which has its core to itself, had to wait for it.
+// Share of the time in which this process waited for its core, although no other rank uses that
+// core.
 double disturbance_share(const CpuClocks& before, const CpuClocks& after) {
   const Disturbance found = disturbance(before, after, after.own_seconds - before.own_seconds);
   return std::max(found.queued, found.stolen);
 }
 
-// Times stretches of a stream. On a GPU the queue is held before the first stretch, and wherever
-// the host must get ahead again; the time of holding belongs to no stretch.
+// Measures stretches of a stream. On a GPU the queue is held before the first stretch, and at later
+// places so that the host can get ahead. The time of holding belongs to no stretch.
 class StretchClock {
  public:
   explicit StretchClock(at::Device device) : clock_(device) {}
 
-  // From now on holding holds; its matrices would be part of the memory that is measured before.
+  // Makes hold() effective. It is called only after memory has been measured, which must not
+  // include the matrices that hold the queue.
   void can_hold(at::Device device) {
     if (!held_) held_.emplace(device);
   }
   bool holds() const { return held_.has_value(); }
 
-  // Begins the first stretch; the host needs about `host_seconds` to issue the following work.
+  // Begins the first stretch. The host needs about `host_seconds` to issue the work that follows.
   void start(double host_seconds) {
     if (held_) held_->hold(spare * host_seconds);
     owners_.clear();
@@ -87,7 +89,7 @@ class StretchClock {
     owners_.push_back(stretches_++);
     clock_.mark();
   }
-  // In the middle of a stretch, or before one that has just begun.
+  // Holds the queue within a stretch, or at its beginning.
   void hold(double host_seconds) {
     if (!held_) return;
     owners_.push_back(stretches_);
@@ -96,7 +98,7 @@ class StretchClock {
     owners_.push_back(nobody);
     clock_.mark();
   }
-  // Seconds of every stretch that has ended.
+  // Seconds of each stretch that has ended.
   std::vector<double> seconds() {
     const std::vector<double> at = clock_.seconds();
     std::vector<double> result(static_cast<std::size_t>(stretches_), 0);
@@ -110,17 +112,17 @@ class StretchClock {
 
  private:
   static constexpr int nobody = -1;
-  // The host takes longer now and then, and marks take it a little, too.
+  // A factor of safety, because the host is sometimes slower, and marks also take time.
   static constexpr double spare = 2;
 
   Clock clock_;
   std::optional<HeldQueue> held_;
-  std::vector<int> owners_;  // layer of each stretch between two marks of the clock
+  std::vector<int> owners_;  // by interval between two marks: its stretch, or `nobody`
   int stretches_ = 0;
 };
 
-// A queue takes about a thousand launches: the host gets ahead every so many layers forward and
-// autograd nodes backward, each of which makes a few.
+// A queue has room for about a thousand launches. So it is held anew after so many layers in
+// forward and so many autograd nodes in backward, each of which makes a few launches.
 constexpr std::size_t layers_per_hold = 32, nodes_per_hold = 64;
 
 class Probe {
@@ -159,7 +161,7 @@ class Probe {
     clock_.can_hold(device_);
   }
 
-  // Times the plain step and the update; `sample` may be null (warming up).
+  // Measures a step without observation of layers, and the update. `sample` is null during warm-up.
   void plain(LayerSamples* sample) {
     ForwardHooks hooks;
     if (clock_.holds()) hooks.before = [this](std::size_t layer) { hold_before(layer); };
@@ -220,7 +222,7 @@ class Probe {
     }
   }
 
-  // Memory of a step after the first, when the optimizer's state exists.
+  // Measures the memory of a step after the first one, when the optimizer's state exists.
   MeasuredMemory memory(MemoryMeter& meter) {
     MeasuredMemory use;
     const auto bytes = [](const at::Tensor& tensor) {
@@ -258,7 +260,8 @@ class Probe {
     if (scaler_.unscale(parameters_)) optimizer_.step();
   }
 
-  // One more step: memory that came and went during each layer.
+  // Runs one more step, and measures by layer the memory that is allocated and freed during the
+  // layer.
   void workspaces(MemoryMeter& meter, MeasuredMemory& use) {
     const std::size_t layers = network_.step().layers.size();
     use.forward_workspace.assign(layers, 0);
@@ -292,7 +295,7 @@ class Probe {
     network_.drop_gradients();
   }
 
-  // Host time to issue the work between two holds.
+  // Host seconds to issue the work between two holds.
   double host_of_layers() const {
     const std::size_t layers = network_.step().layers.size();
     return host_forward_ * std::min(1.0, double(layers_per_hold) / double(layers));
@@ -314,7 +317,7 @@ class Probe {
   Optimizer optimizer_;
   GradScaler scaler_;
   StretchClock clock_;
-  std::size_t nodes_ = 1;  // of a backward pass, once one was observed
+  std::size_t nodes_ = 1;  // nodes of a backward pass, known after the first observed step
   double host_forward_ = 0, host_backward_ = 0, host_update_ = 0;
 };
 
@@ -322,7 +325,7 @@ class Probe {
 
 LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options) {
   return with_plain_errors([&] {
-    flush_denormals();  // as real runs do
+    flush_denormals();  // like real runs
     const at::Device device(options.device);
     c10::OptionalDeviceGuard guard;
     if (!device.is_cpu()) guard.reset_device(device);
@@ -332,7 +335,7 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
     LayerProbeResult result;
     result.memory = probe.memory(meter);
     const bool pauses = options.pause_seconds > 0;
-    OtherMemory others;  // not the network's, whose memory is known by now
+    OtherMemory others;  // allocated after the network's memory has been measured
     if (pauses && device.is_cpu()) others.pass();
     do {
       LayerSamples sample;
@@ -358,7 +361,7 @@ LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions&
           probe.observed(sample);
         }
       }
-      // A GPU's own times are not longer when others have the core.
+      // Device times of a GPU do not depend on others that use the core.
       if (device.is_cpu()) sample.disturbance = disturbance_share(before, read_cpu_clocks());
       result.samples.push_back(std::move(sample));
     } while (!options.enough(result.samples));

@@ -1,5 +1,5 @@
-// Times of every layer of a real training step, forward and backward, and of the whole step without
-// any observer. Plain interface: no LibTorch in here.
+// Measures every layer of a real training step, forward and backward, and the whole step without
+// observation of layers. Includes no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,31 @@
 
 namespace lockstep {
 
-// One repetition: seconds of one observed step by layer, and of the plain step beside it.
+// One repetition: seconds of an observed step by layer, and of a plain step.
 struct LayerSamples {
   std::vector<double> forward;   // by layer
   std::vector<double> backward;  // by layer
   double plain_forward = 0;
   double plain_backward = 0;
   double optimizer = 0;
-  // GPUs: host seconds to issue a pass; 0 on CPUs, where the host does the work itself.
+  // On GPUs: host seconds to issue a pass; 0 on CPUs, where the host does the work itself.
   double host_forward = 0;
   double host_backward = 0;
   double host_update = 0;
-  double disturbance = 0;  // share of the time that others had the core
-  double paused = 0;       // before its two steps, which is in no other figure
+  double disturbance = 0;  // share of the time in which others used the core
+  double paused = 0;  // seconds of the pauses before its two steps, not included in other members
 };
 
 struct MeasuredMemory {  // bytes of tensors
   double parameters = 0, buffers = 0, optimizer_state = 0;
-  double after_forward =
-      0;  // live beyond parameters, buffers, state and the batch: saved activations
+  // Saved activations: live bytes besides parameters, buffers, state and the batch.
+  double after_forward = 0;
   double batch = 0;
-  double peak = 0;      // of everything, in a step after the first
-  double reserved = 0;  // by a caching allocator; 0 on CPUs
-  // GPUs: bytes that libraries keep between two steps, beside parameters, buffers, state and the
-  // batch; and by layer the largest block that came and went while it computed.
+  double peak = 0;      // peak of all tensors, in a step after the first
+  double reserved = 0;  // reserved by a caching allocator; 0 on CPUs
+  // On GPUs. `kept`: bytes that libraries hold between two steps, besides parameters, buffers,
+  // state and the batch. `*_workspace`: by layer, the largest block that was both allocated and
+  // freed during the layer.
   double kept = 0;
   std::vector<double> forward_workspace, backward_workspace;
 };
@@ -46,9 +47,9 @@ struct LayerProbeOptions {
   OptimizerSpec optimizer;
   std::uint64_t seed = 1;
   int warm_up = 2;  // steps before the first repetition
-  // Before each step, as a rank waits for messages in training. A core that was idle computes
-  // slower, and on CPUs others' memory has gone through the caches. The pause lasts as long as that
-  // takes at least.
+  // Seconds of a pause before each step, which stands for a wait for messages in training: a core
+  // that was idle computes slower, and on CPUs other memory passes through the caches. The pause is
+  // longer if that traffic takes longer.
   double pause_seconds = 0;
   // Called after each repetition with all repetitions so far; true ends the measurement.
   std::function<bool(const std::vector<LayerSamples>&)> enough;
@@ -59,9 +60,9 @@ struct LayerProbeResult {
   MeasuredMemory memory;
 };
 
-// Trains `step`'s network on random data and times it. Observed and plain steps alternate. On a GPU
-// all times but host_* are the device's, without waiting for the host. Throws OutOfDeviceMemory
-// when the step does not fit, std::runtime_error otherwise.
+// Trains the network of `step` on random data and measures it. Observed and plain steps alternate.
+// On a GPU all times except host_* are device times, without waits for the host. Throws
+// OutOfDeviceMemory if the step does not fit into memory, and std::runtime_error for other errors.
 LayerProbeResult probe_layers(const TrainingStep& step, const LayerProbeOptions& options);
 
 class OutOfDeviceMemory : public std::runtime_error {

@@ -8,7 +8,7 @@ namespace lockstep {
 
 namespace {
 
-// 192 MiB: as much as a rank with some ten million parameters goes through in a step.
+// 192 MiB, about as much as a rank with ten million parameters accesses in a step.
 constexpr std::int64_t floats = 48 << 20;
 
 }  // namespace

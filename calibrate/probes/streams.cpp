@@ -1,5 +1,5 @@
-// Times copies and updates of flat tensors by size, on data that is in no cache. On a GPU the
-// stream is held busy first, so that the host's time to issue does not show.
+// Measures copies and updates of flat tensors by size, on data that is in no cache. On a GPU the
+// stream is kept busy beforehand, so that the host's time to issue does not count.
 #include "probes/streams.hpp"
 
 #include <ATen/ATen.h>
@@ -18,9 +18,9 @@ namespace lockstep {
 
 namespace {
 
-// In training a gradient, a bucket or a parameter comes round once a step: by then the rest of the
-// step has pushed it out of the caches. So every repetition works on the next piece of a pool of
-// 192 MiB, several times the size of a cache.
+// In training a gradient, a bucket or a parameter is used once per step, and the rest of the step
+// removes it from the caches. So each repetition works on the next piece of a pool of 192 MiB,
+// which is several times as large as a cache.
 constexpr std::int64_t pool_elements = 48 << 20;
 
 std::vector<at::Tensor> pool_of(std::int64_t elements, at::Device device) {
@@ -28,11 +28,11 @@ std::vector<at::Tensor> pool_of(std::int64_t elements, at::Device device) {
   return at::ones({pieces, elements}, at::TensorOptions(at::kFloat).device(device)).unbind();
 }
 
-// The host has issued a copy or an update by then.
+// Seconds for which the queue is held, enough for the host to issue a copy or an update.
 constexpr double issue_seconds = 3e-4;
 
-// Times work(piece) until there is enough, going round the pieces; one repetition before, to warm
-// up.
+// Measures work(piece) on the pieces in turn until `enough` returns true, after one repetition as
+// warm-up.
 template <class Work>
 StreamPoint repeat(const StreamProbeOptions& options, HeldQueue& queue, std::int64_t elements,
                    std::size_t pieces, const Work& work) {
@@ -56,7 +56,7 @@ StreamPoint repeat(const StreamProbeOptions& options, HeldQueue& queue, std::int
 StreamProbeResult probe_streams(const StreamProbeOptions& options) {
   return with_plain_errors([&] {
     const at::NoGradGuard no_gradients;
-    flush_denormals();  // as real runs do
+    flush_denormals();  // like real runs
     const at::Device device(options.device);
     c10::OptionalDeviceGuard guard;
     if (!device.is_cpu()) guard.reset_device(device);
@@ -67,7 +67,8 @@ StreamProbeResult probe_streams(const StreamProbeOptions& options) {
                                     to = pool_of(elements, device);
       result.copies.push_back(repeat(options, queue, elements, from.size(),
                                      [&](std::size_t piece) { to[piece].copy_(from[piece]); }));
-      // Now parameters and their gradients; the first step creates each parameter's state.
+      // The pieces of `to` become parameters with gradients. The first step creates each
+      // parameter's state.
       std::vector<Optimizer> optimizers;
       for (std::size_t piece = 0; piece < to.size(); ++piece) {
         to[piece].mutable_grad() = from[piece];

@@ -1,5 +1,5 @@
-// Costs of copying and updating flat tensors on one device, by size: the bucket copies, shards and
-// server updates of distributed training. Plain interface: no LibTorch in here.
+// Measures copies and updates of flat tensors on one device by size, for the bucket copies, shards
+// and server updates of distributed training. Includes no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,25 @@ namespace lockstep {
 
 struct StreamPoint {
   std::int64_t elements = 0;    // fp32 values in the tensor
-  std::vector<double> seconds;  // of every repetition
+  std::vector<double> seconds;  // one for every repetition
 };
 
 struct StreamProbeOptions {
   std::string device = "cpu";
   OptimizerSpec optimizer;
   std::vector<std::int64_t> elements;  // the sizes to measure
-  // Asked after every repetition, with the times of this size so far; one at least is made.
+  // Called after every repetition with the times of this size so far; true ends the measurement.
+  // Each size gets at least one repetition.
   std::function<bool(const std::vector<double>& seconds)> enough;
 };
 
 struct StreamProbeResult {
-  std::vector<StreamPoint> copies;   // one tensor into another
-  std::vector<StreamPoint> updates;  // the optimizer's step of one tensor
+  std::vector<StreamPoint> copies;   // copies of one tensor into another
+  std::vector<StreamPoint> updates;  // optimizer steps of one tensor
 };
 
-// Measures memory that is in no cache, as a bucket or a shard is when its turn comes in a step.
-// Throws OutOfDeviceMemory (layers.hpp) if the device has too little.
+// Measures on data that is in no cache, like a bucket or a shard that is used once per step. Throws
+// OutOfDeviceMemory (layers.hpp) if the device has too little memory.
 StreamProbeResult probe_streams(const StreamProbeOptions& options);
 
 }  // namespace lockstep

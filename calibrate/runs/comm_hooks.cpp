@@ -1,6 +1,7 @@
-// See comm_hooks.hpp. A hook gets a bucket of this rank's gradients as soon as it is full, and
-// returns a future of the bucket that all ranks have. Work after a collective runs when the
-// collective has ended, on the thread that carried it.
+// Implements the hooks as chains of stages (torch/hook_stages.hpp) and collectives. A hook gets a
+// bucket of this rank's gradients as soon as the bucket is full, and returns a future of the
+// bucket's common result. The stage after a collective runs on the collective's thread when the
+// collective has ended.
 #include "runs/comm_hooks.hpp"
 
 #include <ATen/ATen.h>
@@ -16,7 +17,7 @@ namespace {
 
 using FuturePointer = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// Rethrows an earlier error.
+// The tensor of a completed future. Rethrows an error of an earlier stage.
 at::Tensor value_of(c10::ivalue::Future& left) {
   return left.value().toTensor();
 }
@@ -27,9 +28,10 @@ FuturePointer known(const at::Tensor& value) {
   return future;
 }
 
-// Ranks must start collectives of a group in one order. Each stage has a group of its own, whose
-// thread handles the buckets in their order. In a single group the order of a bucket's P and the
-// next bucket would be random.
+// A hook with stages. All ranks must start the collectives of a group in the same order, so each
+// collective of a bucket has a separate group, whose thread handles the buckets in their order. In
+// a single group, the order of one bucket's second collective and the next bucket's first would be
+// random.
 class StagedHook final : public c10d::CommHookInterface {
  public:
   StagedHook(Group& group, const HookSettings& settings, std::uint64_t seed)
@@ -86,7 +88,8 @@ class StagedHook final : public c10d::CommHookInterface {
   const HookSettings settings_;
   const std::unique_ptr<CompressionHook> work_;
   std::vector<std::unique_ptr<Group>> siblings_;
-  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups_;  // of each collective
+  // One for each collective of a bucket.
+  std::vector<c10::intrusive_ptr<c10d::ProcessGroup>> groups_;
 };
 
 }  // namespace

@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-// The hook of `options.comm_hook` stands in for the plain all-reduce; `none` registers nothing.
+// Makes `reducer` use the hook of `options.comm_hook` instead of the plain all-reduce; `none`
+// changes nothing.
 void register_comm_hook(c10d::Reducer& reducer, const TrainOptions& options, Group& group);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Data-parallel training with PyTorch's own engine, c10d::Reducer: the calls that
-// torch/nn/parallel/distributed.py makes around it.
+// Data-parallel training with PyTorch's own engine, c10d::Reducer. It makes the same calls around
+// the Reducer as torch/nn/parallel/distributed.py.
 #include <ATen/core/grad_mode.h>
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -14,7 +14,7 @@ namespace lockstep {
 
 namespace {
 
-// _sync_module_states and _sync_buffers broadcast in pieces of this size.
+// _sync_module_states and _sync_buffers of PyTorch broadcast in pieces of this size.
 constexpr std::size_t broadcast_bytes = 250 * 1024 * 1024;
 
 std::vector<at::Tensor> tensors_of(RealNetwork& network) {
@@ -23,10 +23,10 @@ std::vector<at::Tensor> tensors_of(RealNetwork& network) {
   return result;
 }
 
-// The constructor of Reducer differs between releases, by their headers: 1.13 and 2.4 have these
-// arguments; later ones add skip_all_reduce_unused_params and use_python_reducer (both false by
-// default in DDP), then do without the limits of the first buckets (2.8), then have the limits of
-// buckets that are rebuilt (2.11, 2.15).
+// Calls the constructor of Reducer, whose arguments differ between releases. 1.13 and 2.4 have the
+// arguments of the first branch. Later releases add skip_all_reduce_unused_params and
+// use_python_reducer (both false by default in DDP). 2.8 has no limits of the first buckets, and
+// 2.11 and 2.15 add the limits of rebuilt buckets.
 template <class Reducer, class Limits, class GroupPointer, class... Rest>
 std::unique_ptr<Reducer> construct_reducer(const std::vector<at::Tensor>& parameters,
                                            const std::vector<std::vector<std::size_t>>& buckets,
@@ -74,7 +74,8 @@ class RealDdp final : public RealStrategy {
         optimizer_(context.options.optimizer, context.network),
         scaler_(context.options.step.precision, at::Device(context.options.device)) {
     hooks_.before = [this](std::size_t) { context_.slowness.pay(); };
-    if (context.group.size() == 1) return;  // plain training, as the simulator's ddp on one device
+    if (context.group.size() == 1)
+      return;  // plain training, like the simulator's ddp on one device
     broadcast(parameters_);
     broadcast(context.network.buffers());
     reducer_ = make_reducer(context.options, context.group, parameters_);
@@ -117,7 +118,7 @@ class RealDdp final : public RealStrategy {
   std::vector<at::Tensor> parameters_;
   Optimizer optimizer_;
   GradScaler scaler_;
-  std::unique_ptr<c10d::Reducer> reducer_;  // none with one rank
+  std::unique_ptr<c10d::Reducer> reducer_;  // null with one rank
   ForwardHooks hooks_;
 };
 

@@ -1,10 +1,11 @@
-// Fully sharded training on a process group: each unit (a repeated block of the model, and the root
-// with everything else) keeps its parameters as one flat tensor of which every rank owns a shard.
-// Schedule and bookkeeping of FullyShardedDataParallel (docs/strategies.md, "FSDP1"): the root is
-// gathered first and kept; another unit is gathered before its forward, freed after it, gathered
-// again before its backward while the unit before it is prefetched, and reduce-scattered when its
-// last gradient is there. Gathered parameters are views of one tensor per unit whose storage is
-// emptied and filled again, so that tensors saved by autograd do not keep the memory.
+// Fully sharded training on a process group. Each unit (a repeated block of the model, or the root
+// with all other layers) has its parameters in one flat tensor, of which every rank owns a shard.
+// The schedule is that of FullyShardedDataParallel (docs/strategies.md, "FSDP1"). The root is
+// gathered first, and stays until backward. Every other unit is gathered before its forward, freed
+// after it, and gathered a second time before its backward, while the next unit of backward is
+// prefetched. When a unit's last gradient is ready, its gradients are reduce-scattered. Gathered
+// parameters are views of the unit's flat tensor. The storage of this tensor is freed and allocated
+// in place, so that tensors that autograd has saved do not hold the memory.
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -37,7 +38,7 @@ class Unit {
 
   const at::Tensor& shard() const { return shard_; }
 
-  // Starts the all-gather unless the parameters are there or under way.
+  // Starts the all-gather, unless the parameters are complete or a gather is running.
   void start_gather() {
     if (here_ || gathering_) return;
     resize(whole_.numel());
@@ -55,7 +56,7 @@ class Unit {
     resize(0);
   }
 
-  // One more gradient of this unit is there; true when it was the last one.
+  // Counts one more gradient of this unit as ready. Returns true for the last one.
   bool gradient_ready() { return ++ready_ == parameters_.size(); }
 
   void start_reduction() {
@@ -72,8 +73,8 @@ class Unit {
     ready_ = 0;
   }
   void finish_reduction() { reduction_.wait(); }
-  // A caching allocator does the same with memory that another stream has used: it is free as soon
-  // as that stream has finished.
+  // Frees the memory of a finished reduction. A caching allocator likewise frees memory that
+  // another stream has used as soon as that stream has finished.
   void free_finished_reduction() {
     if (reduction_.done()) reduction_.wait();
   }
@@ -100,7 +101,7 @@ class Unit {
   Group& group_;
   std::vector<at::Tensor> parameters_;
   std::int64_t elements_ = 0;
-  at::Tensor whole_;  // the unit's parameters, which are views of this tensor
+  at::Tensor whole_;  // flat tensor, of which the unit's parameters are views
   at::Tensor shard_;
   Pending gather_, reduction_;
   bool gathering_ = false, here_ = true;
@@ -153,7 +154,8 @@ class RealFsdp final : public RealStrategy {
   }
 
  private:
-  // Unit 0 is the root; every repeated block is a further one, in forward order.
+  // Forms the units: unit 0 is the root, and every repeated block is a further unit, in forward
+  // order.
   void group_layers() {
     const std::vector<Layer>& layers = context_.network.step().layers;
     std::map<std::string, std::size_t> index{{"", 0}};
@@ -192,7 +194,7 @@ class RealFsdp final : public RealStrategy {
           if (units_[unit]->gradient_ready()) leave_backward(unit);
           return outputs;
         }));
-    accumulators_.push_back(std::move(accumulator));  // parameters only refer to it weakly
+    accumulators_.push_back(std::move(accumulator));  // a parameter has only a weak reference to it
   }
 
   void leave_unit(std::size_t unit, const at::Tensor& output) {
@@ -201,7 +203,7 @@ class RealFsdp final : public RealStrategy {
   }
 
   void enter_backward(std::size_t unit) {
-    if (in_backward_[unit]) return;  // another reader's gradient was first
+    if (in_backward_[unit]) return;  // a gradient of another layer that reads the output came first
     in_backward_[unit] = true;
     context_.slowness.pay();
     units_[unit]->gather();
@@ -220,7 +222,7 @@ class RealFsdp final : public RealStrategy {
   std::vector<std::size_t> unit_of_;                // by layer
   std::vector<bool> first_of_unit_, last_of_unit_;  // by layer
   std::vector<bool> in_backward_;                   // by unit
-  // A shared_ptr, or since 2.15 an intrusive_ptr.
+  // A shared_ptr, and since LibTorch 2.15 an intrusive_ptr.
   using Accumulator = decltype(torch::autograd::impl::grad_accumulator(at::Tensor()));
   std::vector<Accumulator> accumulators_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -1,6 +1,6 @@
-// Reads data sets in IDX (MNIST, Fashion-MNIST) and CIFAR-10's binary format, makes synthetic
-// images, and deals images out to ranks and batches. All orders are keyed draws, so that a rank can
-// compute its own part without the others.
+// Reads data sets in IDX format (MNIST, Fashion-MNIST) and in CIFAR-10's binary format, makes
+// synthetic images, and assigns images to ranks and batches. All orders are keyed draws, so that
+// each rank computes its own part without communication.
 #include "runs/images.hpp"
 
 #include <fmt/format.h>
@@ -22,14 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// First words of the files: two zero bytes, 8 = unsigned bytes, the number of dimensions.
+// First four bytes of the files: two zeros, 8 (unsigned bytes), and the number of dimensions.
 constexpr std::uint32_t images_magic = 0x803, labels_magic = 0x801;
 constexpr std::uint32_t longest_side = 1 << 12;
-// Ranks of the keyed draws of this file, distinct from the stragglers' (runs/slowness.hpp).
+// Values of `rank` in the keys of this file's draws. They differ from real ranks, which the draws
+// of stragglers use (runs/slowness.hpp).
 constexpr std::uint32_t shuffle_rank = 0xFFFFFFFF, pattern_rank = 0xFFFFFFFE,
                         noise_rank = 0xFFFFFFFD, own_order_rank = 0xFFFF0000;
 
-// The bytes of `path`, or of `path`.gz unpacked.
+// The bytes of the file `path`, or of `path`.gz after unpacking.
 std::string contents(const std::string& path) {
   std::error_code error;
   const bool packed = !fs::exists(path, error) && fs::exists(path + ".gz", error);
@@ -67,7 +68,7 @@ class IdxFile {
     }
     return value;
   }
-  // Everything after the header.
+  // All bytes after the header, which must be `wanted`.
   std::vector<std::uint8_t> rest(std::uint64_t wanted) {
     if (bytes_.size() != at_ + wanted) {
       throw file_error(
@@ -116,7 +117,7 @@ Images read_idx(const std::string& folder, const std::string& name, std::int64_t
   return images;
 }
 
-// Records of a label and 32 x 32 pixels of red, green and blue, plane by plane.
+// Reads records of a label and three planes (red, green, blue) of 32 x 32 pixels.
 void add_cifar10(Images& images, const std::string& path, std::int64_t classes) {
   constexpr std::size_t side = 32, channels = 3, record = 1 + channels * side * side;
   const std::string bytes = contents(path);
@@ -149,7 +150,7 @@ ImageSets read_cifar10(const fs::path& folder, std::int64_t classes) {
 Images synthetic(std::int64_t count, std::uint32_t first, std::int64_t classes,
                  std::uint64_t seed) {
   constexpr std::uint32_t side = 28, block = 4;
-  constexpr double contrast = 40, noise = 60;  // standard deviations, of 256 gray levels
+  constexpr double contrast = 40, noise = 60;  // standard deviations, in gray levels of 256
   Images images;
   images.count = count;
   images.height = images.width = side;
@@ -223,7 +224,7 @@ ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed) {
 ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed) {
   if (name == "synthetic") return synthetic_images(classes, seed);
   if (name != "fashion-mnist") return read_image_folder(name, classes);
-  // Where Debian's package dataset-fashion-mnist puts it.
+  // The folder of Debian's package dataset-fashion-mnist.
   const std::string folder = "/usr/share/datasets/fashion-mnist";
   std::error_code error;
   if (!fs::is_directory(folder, error)) {

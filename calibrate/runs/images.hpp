@@ -1,4 +1,5 @@
-// Labeled images to train on, and their assignment to ranks and batches. No LibTorch.
+// Labelled images for training and testing, and their assignment to ranks and batches. Includes no
+// LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -10,53 +11,54 @@ namespace lockstep {
 struct Images {
   std::int64_t count = 0, channels = 1, height = 0, width = 0;
   std::vector<std::uint8_t> pixels;  // row by row, channel by channel, image after image
-  std::vector<std::uint8_t> labels;  // one an image
+  std::vector<std::uint8_t> labels;  // one for each image
 };
 
 struct ImageSets {
   Images train, test;
 };
 
-// The four files of MNIST, Fashion-MNIST and their likes in `folder`,
-// {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte ("The MNIST database of
-// handwritten digits", LeCun, Cortes, Burges, section "File formats"), or CIFAR-10's binary
-// version, data_batch_{1..5}.bin and test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"); each
-// unpacked or as .gz. Throws ConfigError, which names the file, when one is missing, is not of this
-// format, is longer or shorter than its header says, or has a label that is not below `classes`.
+// Reads a folder in MNIST's format, {train,t10k}-images-idx3-ubyte and
+// {train,t10k}-labels-idx1-ubyte ("The MNIST database of handwritten digits", LeCun, Cortes,
+// Burges, section "File formats"), or in CIFAR-10's binary version, data_batch_{1..5}.bin and
+// test_batch.bin (Krizhevsky, "The CIFAR-10 dataset"). Each file may be compressed as .gz. Throws
+// ConfigError, which names the file, if a file is missing, has another format, is longer or shorter
+// than its header says, or has a label that is not below `classes`.
 ImageSets read_image_folder(const std::string& folder, std::int64_t classes);
 
-// The data set `name`: "fashion-mnist" as in Debian's package, "synthetic", or a folder with the
-// files of MNIST, Fashion-MNIST (IDX) or CIFAR-10 (binary version). Throws ConfigError.
+// Reads the data set `name`: "fashion-mnist" (from Debian's package), "synthetic" (generated with
+// `seed`), or a folder for read_image_folder(). Throws ConfigError.
 ImageSets read_data_set(const std::string& name, std::int64_t classes, std::uint64_t seed);
 
-// Forgets all but the first `count` images; 0 = keeps all.
+// Removes all except the first `count` images; 0 = removes none.
 void keep_first(Images& images, std::int64_t count);
 
-// Takes the last `count` images off; -> them.
+// Removes the last `count` images, and returns them.
 Images take_last(Images& images, std::int64_t count);
 
-// 2000 images to train on and 500 to test with, 28 x 28, of ten classes (or `classes`, if fewer):
-// a random picture of 7 x 7 squares for each class, and on every pixel noise of 1.5 times its
-// contrast.
+// Makes 2000 images for training and 500 for testing, of 28 x 28 pixels and ten classes (or
+// `classes`, if that is fewer). Each class has a random picture of 7 x 7 squares; each pixel gets
+// noise of 1.5 times the picture's contrast.
 ImageSets synthetic_images(std::int64_t classes, std::uint64_t seed);
 
-// Deals `count` images out to ranks: every epoch in another keyed order, the same on all ranks, of
-// which each takes every ranks-th. Images that do not fill a batch on every rank are left out, as
-// with DistributedSampler(drop_last) and DataLoader(drop_last).
+// Assigns `count` images to ranks. Every epoch has another keyed order, which is the same on all
+// ranks; rank r takes the places r, r + ranks, r + 2 ranks, and so on. Images that do not fill a
+// batch on every rank are left out, as with DistributedSampler(drop_last) and
+// DataLoader(drop_last).
 class ShardOrder {
  public:
-  // Needs `count` >= `ranks` * `batch`.
+  // REQUIRES: `count` >= `ranks` * `batch`.
   ShardOrder(std::int64_t count, int ranks, int rank, std::int64_t batch, std::uint64_t seed);
-  // A rank's own images, which no other rank takes: at least one. Fewer than a batch are taken more
-  // than once.
+  // For a rank with its own images `own`, which no other rank uses. A batch that is larger than
+  // `own` has some images several times.
   ShardOrder(std::vector<std::int64_t> own, int rank, std::int64_t batch, std::uint64_t seed);
-  std::vector<std::int64_t> indices(std::int64_t step);  // of the images of this rank's step
+  std::vector<std::int64_t> indices(std::int64_t step);  // images of this rank's batch in `step`
 
  private:
   void shuffle(std::int64_t epoch);
   std::int64_t batch_, ranks_, rank_, steps_of_epoch_;
   std::uint64_t seed_;
-  std::uint32_t key_;              // of the order's draws
+  std::uint32_t key_;              // the `rank` in the keys of the order's draws
   std::vector<std::int64_t> own_;  // empty = all
   std::int64_t epoch_ = -1;
   std::vector<std::int64_t> order_;

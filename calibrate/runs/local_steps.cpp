@@ -1,6 +1,6 @@
-// Ranks that step along each of their own batches, and meet now and then: DiLoCo (Douillard et al.
-// 2023, algorithm 1) over an all-reduce, federated averaging (McMahan et al. 2017, algorithm 1)
-// over a server.
+// Strategies in which each rank makes several optimizer steps on its own batches between two
+// exchanges: DiLoCo (Douillard et al. 2023, algorithm 1) with an all-reduce, and federated
+// averaging (McMahan et al. 2017, algorithm 1) with a server.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Training as if a rank were alone. Gradients stay until after the exchange, as with PyTorch's
-// PostLocalSGDOptimizer.
+// A rank's steps between two exchanges. Gradients stay allocated until after the exchange, as with
+// PyTorch's PostLocalSGDOptimizer.
 class LocalTraining {
  public:
   explicit LocalTraining(RankContext& context)
@@ -28,7 +28,7 @@ class LocalTraining {
     }
   }
 
-  // No rank waits during a step, so a slow rank sleeps at the end of a pass.
+  // No rank waits for others during a step, so a slow rank sleeps at the end of each pass.
   void step(const Batch& batch, RankStep& step) {
     const bool on_cpu = tensors_.front().device().is_cpu();
     const double begin = thread_cpu_seconds();
@@ -61,7 +61,7 @@ class LocalTraining {
 class DiLoCo final : public RealStrategy {
  public:
   explicit DiLoCo(RankContext& context) : context_(context), training_(context) {
-    if (context.group.size() == 1) return;  // meets nobody, as in the simulator
+    if (context.group.size() == 1) return;  // no exchange with one rank, as in the simulator
     std::vector<at::Tensor> flat;
     for (const at::Tensor& tensor : training_.tensors()) flat.push_back(tensor.detach().view({-1}));
     start_ = at::cat(flat);
@@ -88,7 +88,8 @@ class DiLoCo final : public RealStrategy {
     context_.group.all_reduce(distance);
     distance.div_(context_.group.size());
     each_part([&](const at::Tensor& own, std::int64_t begin, std::int64_t end) {
-      // In pieces that stay in a core's cache: memory is read and written once, as by one kernel.
+      // The pieces fit into a core's cache, so that memory is read and written once, as by one
+      // fused kernel.
       constexpr std::int64_t piece = 16'384;
       for (std::int64_t first = begin; first < end; first += piece) {
         const std::int64_t last = std::min(first + piece, end);
@@ -98,7 +99,7 @@ class DiLoCo final : public RealStrategy {
     });
   }
 
-  // torch.optim.SGD with nesterov=True along the distance.
+  // The outer step: torch.optim.SGD with nesterov=True, whose gradient is `distance`.
   void step_outward(const at::Tensor& distance, std::int64_t first, std::int64_t last) {
     const double rate = context_.options.outer_rate, keep = context_.options.outer_momentum;
     at::Tensor momentum = momentum_.slice(0, first, last);
@@ -118,7 +119,8 @@ class DiLoCo final : public RealStrategy {
 
   RankContext& context_;
   LocalTraining training_;
-  at::Tensor start_, momentum_;  // where the ranks met last; none with one rank
+  // Parameters after the last exchange, and the outer momentum; undefined with one rank.
+  at::Tensor start_, momentum_;
 };
 
 class FedAvgWorker final : public RealStrategy {
@@ -136,7 +138,7 @@ class FedAvgWorker final : public RealStrategy {
   }
 
   bool train_step(const Batch& batch, RankStep& step) override {
-    if (!asked_ && !pull()) {  // never drawn
+    if (!asked_ && !pull()) {  // the training ended before the rank was drawn
       context_.clock.mark();
       context_.clock.mark();
       return false;
@@ -169,10 +171,11 @@ class FedAvgWorker final : public RealStrategy {
   int server_;
   at::Tensor parameters_, pulled_, message_;
   LocalTraining training_;
-  bool asked_ = false;  // to take part in a round
+  bool asked_ = false;  // whether the rank takes part in the first round
 };
 
-// One thread, one message for all parameters, first come, first served.
+// The server of federated averaging. It has one thread, and one message for all parameters. It
+// receives messages in the order of their arrival.
 class RoundServer {
  public:
   RoundServer(const TrainOptions& options, Group& group, RealNetwork& network, RankReport& report)
@@ -193,7 +196,7 @@ class RoundServer {
     const std::int64_t all = first + rounds_of(options_, options_.steps);
     while (version_ < all) {
       round();
-      // The one before the first that counts says when that begins.
+      // The update before the first measured round marks the beginning of that round.
       if (version_ >= first) report_.updates.push_back({host_seconds(), waiting_.back(), 0});
       take_part();
       flat_[-1] = version_ < all ? 0.0 : 1.0;
@@ -211,7 +214,8 @@ class RoundServer {
     takes_part_ = participants(options_.ranks, drawn_ranks(options_), seed, version_);
   }
 
-  // Adds up differences in the order of their arrival, and goes their mean.
+  // Adds up the workers' differences in the order of their arrival, and subtracts their mean from
+  // the parameters.
   void round() {
     const int drawn = drawn_ranks(options_);
     for (int i = 0; i < drawn; ++i) {
@@ -230,8 +234,8 @@ class RoundServer {
   RankReport& report_;
   at::Tensor flat_, sum_, received_;
   std::int64_t version_ = 0;
-  std::vector<bool> takes_part_;  // in the round under way
-  std::vector<int> waiting_;      // for the parameters, oldest first
+  std::vector<bool> takes_part_;  // in the present round
+  std::vector<int> waiting_;      // workers that wait for parameters, oldest first
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// A parameter server over send and receive: one process, one thread, one message for all
-// parameters. Pushes are served first come, first served. The consistency rule decides which pushes
-// an update combines, and when a worker gets its answer (docs/strategies.md, "Consistency").
+// A parameter server with send and receive: one process with one thread, and one message for all
+// parameters. Pushes are served in the order of their arrival. The consistency rule determines
+// which pushes an update combines, and when a worker gets its answer (docs/strategies.md,
+// "Consistency").
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ class PsWorker final : public RealStrategy {
         gradients_(at::zeros_like(parameters_)) {}
 
   bool train_step(const Batch& batch, RankStep& step) override {
-    // No rank waits during a pass, so a slow rank sleeps at its end.
+    // No rank waits for others during a pass, so a slow rank sleeps at the end of each pass.
     const bool on_cpu = parameters_.device().is_cpu();
     const double begin = thread_cpu_seconds();
     at::Tensor loss = context_.network.forward(batch);
@@ -106,7 +107,8 @@ class Server {
   }
 
  private:
-  // Adds up the gradients in the order of their arrival, updates once, answers everybody.
+  // Adds up the gradients of all workers in the order of their arrival, updates once, and answers
+  // all workers.
   void synchronous_round() {
     int last = 0;
     for (int i = 0; i < options_.ranks; ++i) {
@@ -120,14 +122,15 @@ class Server {
     waiting_.clear();
   }
 
-  // Records a push of the next update.
+  // Records a push that will be part of the next update.
   void record_push(int worker) {
     report_.pushes.push_back(
         {host_seconds(), worker, 0, seen_[static_cast<std::size_t>(worker)], version_ + 1});
   }
 
   void apply(const at::Tensor& gradient, int worker) {
-    // Tensor by tensor, as everybody else updates: kernels round the ends of a tensor differently.
+    // Updates tensor by tensor, like all other strategies, because kernels round differently at the
+    // end of a tensor.
     std::int64_t offset = 0;
     for (NetworkParameter& parameter : network_.parameters()) {
       at::Tensor& tensor = parameter.tensor;
@@ -138,8 +141,8 @@ class Server {
     optimizer_.step();
     const std::int64_t updates_wanted =
         options_.strategy == RunStrategy::ps_sync ? 1 : options_.ranks;
-    // After the end, arriving workers are told to stop: their pushes are no part of a training with
-    // all workers.
+    // After the last measured update, the server tells each worker to stop. Pushes that arrive then
+    // are not measured, because not all workers take part any more.
     if (version_ >= updates_wanted * options_.warm_up && !finished_) {
       synchronize(flat_.device());
       report_.updates.push_back(
@@ -149,7 +152,8 @@ class Server {
     finished_ = version_ >= updates_wanted * (options_.warm_up + options_.steps);
   }
 
-  // Stale-synchronous: a worker goes on when the slowest is at most the bound behind it.
+  // Answers the workers that may continue. Under the stale-synchronous rule, a worker may be at
+  // most `staleness_bound` pushes ahead of the slowest.
   void answer_who_may_go() {
     const int slowest = *std::min_element(clocks_.begin(), clocks_.end());
     std::deque<int> held;
@@ -187,7 +191,7 @@ class Server {
   std::int64_t version_ = 0;
   std::vector<int> clocks_;         // pushes applied, by worker
   std::vector<std::int64_t> seen_;  // version that each worker got last
-  std::deque<int> waiting_;         // for an answer, oldest first
+  std::deque<int> waiting_;         // workers that wait for an answer, oldest first
   bool finished_ = false;
   int answered_last_ = 0;  // workers that have been told to stop
 };

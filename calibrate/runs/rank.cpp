@@ -1,4 +1,6 @@
-// One process of a real training run: set up, warm up, measure, report.
+// Runs one process of a real training run: builds network and group, makes warm-up steps and
+// measured steps, and writes the report. The server's process runs serve_parameters() or
+// serve_rounds() instead of steps.
 #include <c10/core/DeviceGuard.h>
 
 #include <fstream>
@@ -49,7 +51,8 @@ std::unique_ptr<RealStrategy> make_strategy(RankContext& context) {
   throw std::logic_error("no such strategy");
 }
 
-// Ranks that trained together must hold the same parameters.
+// Sum and sum of absolute values of all parameters. They must agree on all ranks after synchronous
+// training.
 std::vector<double> checksum(RealNetwork& network) {
   double sum = 0, magnitude = 0;
   for (const NetworkParameter& parameter : network.parameters()) {
@@ -60,7 +63,7 @@ std::vector<double> checksum(RealNetwork& network) {
   return {sum, magnitude};
 }
 
-// The clock was marked at the ends of the forward and the backward pass.
+// Fills the times of a step. The strategy has marked the clock at the ends of forward and backward.
 void end_step(RankStep& step, Clock& clock) {
   clock.mark();
   const std::vector<double> moments = clock.seconds();  // waits for the device
@@ -70,8 +73,8 @@ void end_step(RankStep& step, Clock& clock) {
   step.optimizer = moments.at(3) - moments.at(2);
 }
 
-// Marks for readers of the run's folder that the rank's steps begin. An unwritable result is thus
-// reported before the work and not after it.
+// Creates the empty result file, which shows readers of the run's folder that the measured steps
+// begin. An unwritable file is thus reported before the work.
 void begin_result(const std::string& path) {
   if (!std::ofstream(path)) throw std::runtime_error("cannot write " + path);
 }
@@ -89,7 +92,7 @@ void train(const TrainOptions& options, const RankPlace& place, Group& group, Re
   for (int i = 0; has_server(options.strategy) || i < options.warm_up + options.steps; ++i) {
     if (i == options.warm_up) {
       begin_result(place.result_file);
-      meter.reset_peak();  // of steady steps, not of construction
+      meter.reset_peak();  // the peak must not include the construction
     }
     const Batch& batch = data.batch(i);
     RankStep step;
@@ -135,7 +138,7 @@ void run(const TrainOptions& options, const RankPlace& place) {
     TrainingData data(options, step, place.rank);
     train(options, place, group, network, meter, data, report);
     group.barrier();
-    data.judge(network, report);  // may take longer than the others would wait
+    data.judge(network, report);  // may take longer than the timeout of other ranks
   }
   for (const NetworkParameter& parameter : network.parameters()) {
     report.memory.parameters += static_cast<double>(parameter.tensor.nbytes());

@@ -1,5 +1,5 @@
-// Writes the report of a rank as JSON, and reads it back. Reports travel from the ranks to the
-// parent as files, one per rank, in the folder of the run.
+// Writes the report of a rank as JSON, and reads it back. Each rank writes its report to a file in
+// the folder of the run, where the parent reads it.
 #include <nlohmann/json.hpp>
 
 #include "runs/train_options.hpp"
@@ -22,7 +22,7 @@ RankStep step_from(const json& value) {
   step.forward = value.at(2);
   step.backward = value.at(3);
   step.optimizer = value.at(4);
-  // A loss that is no number is null in JSON.
+  // JSON has null for a loss that is NaN or infinite.
   step.loss =
       value.at(5).is_null() ? std::numeric_limits<double>::quiet_NaN() : value.at(5).get<double>();
   step.skipped = value.at(6);

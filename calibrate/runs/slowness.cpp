@@ -1,6 +1,5 @@
-// Makes a rank slow by sleeping in proportion to its compute time. Sleeps are collected until they
-// are long enough, because every sleep cools the caches; oversleeping is subtracted from the next
-// sleep.
+// Makes a rank slow by sleeping in proportion to its compute time. Owed sleep is collected until it
+// is long enough for one sleep; time slept too long is subtracted from the next sleep.
 #include "runs/slowness.hpp"
 
 #include <chrono>
@@ -12,8 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// A rank computes with cold caches after a sleep, so many short sleeps would make it slower than
-// requested.
+// Seconds. After a sleep a rank computes with cold caches, so many short sleeps would make it
+// slower than requested.
 constexpr double shortest_sleep = 5e-3;
 
 double now() {
@@ -48,7 +47,7 @@ void Slowness::pay() {
   if (owed_ < shortest_sleep) return;
   std::this_thread::sleep_for(std::chrono::duration<double>(owed_));
   const double slept = now() - since_;
-  owed_ -= slept;  // oversleeping counts for the next time
+  owed_ -= slept;  // negative if it slept too long
   since_ += slept;
 }
 

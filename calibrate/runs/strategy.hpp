@@ -1,4 +1,4 @@
-// The seam between the training loop and the distributed strategies. Includes ATen.
+// The interface between the training loop (rank.cpp) and the distributed strategies. Includes ATen.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-// The surroundings of a strategy; they outlive it.
+// Everything that a strategy uses. It must outlive the strategy.
 struct RankContext {
   const TrainOptions& options;
   Group& group;
   RealNetwork& network;
   Slowness& slowness;
-  Clock& clock;  // of the step under way: began with it
+  Clock& clock;  // clock of the present step, started at its beginning
 };
 
 class RealStrategy {
@@ -28,11 +28,11 @@ class RealStrategy {
   // this was the last step, even if the options ask for more.
   virtual bool train_step(const Batch& batch, RankStep& step) = 0;
   virtual std::vector<at::Tensor> optimizer_state() const = 0;
-  // Makes the network's parameters whole on this rank, to evaluate or compare them.
+  // Gathers all parameters on this rank, so that the network can be evaluated or compared.
   virtual void gather_everything() {}
 };
 
-// loss.backward() of a rank that may be slow; the wait at its end is not slowed.
+// Runs loss.backward() on a rank that may be slowed. The wait at the end of backward is not slowed.
 void backward(at::Tensor& loss, Slowness& slowness);
 
 std::unique_ptr<RealStrategy> make_real_ddp(RankContext& context);
@@ -42,15 +42,15 @@ std::unique_ptr<RealStrategy> make_ps_worker(RankContext& context);
 std::unique_ptr<RealStrategy> make_diloco(RankContext& context);
 std::unique_ptr<RealStrategy> make_fedavg_worker(RankContext& context);
 
-// All parameters in one flat tensor that they are views of, and one element more: the server's
-// word whether to go on.
+// Moves all parameters into one flat tensor, of which they become views. It has one additional
+// element: 0 = the worker must continue, 1 = the training is over.
 at::Tensor flatten_parameters(RealNetwork& network);
 
-// The server's whole run: returns when every worker has finished. Adds the staleness of every
-// update after the warm-up.
+// The whole run of a server: returns when every worker has finished. Adds every push, and every
+// update after the warm-up with its staleness, to the report. serve_rounds() is for fedavg.
 void serve_parameters(const TrainOptions& options, Group& group, RealNetwork& network,
                       RankReport& report);
 void serve_rounds(const TrainOptions& options, Group& group, RealNetwork& network,
-                  RankReport& report);  // of fedavg
+                  RankReport& report);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// Summarizes the reports of all ranks: step times, phases, losses, staleness, memory. Asynchronous
-// strategies have no common steps, so their step is the time in which the server applies one update
-// per worker.
+// Summarises the reports of all ranks: for example step times, phases, losses, staleness and
+// memory. Asynchronous strategies have no common steps, so their step is the time in which the
+// server applies one update per worker.
 #include "runs/summary.hpp"
 
 #include <fmt/format.h>
@@ -22,14 +22,14 @@ bool asynchronous(RunStrategy strategy) {
   return strategy == RunStrategy::ps_async || strategy == RunStrategy::ps_ssp;
 }
 
-// A training run that diverged ends with numbers that do not equal themselves.
+// Whether two lists are equal. NaN counts as equal to NaN, because a training run may diverge.
 bool same_numbers(const std::vector<double>& a, const std::vector<double>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-// Forward, backward and optimizer by the ranks' clocks; their shares of communication and waiting
-// cannot be separated from outside.
+// Mean seconds of forward, backward and optimizer by the ranks' clocks. They include communication
+// and waiting, which cannot be separated here.
 PhaseSeconds mean_phases(const std::vector<RankReport>& reports) {
   PhaseSeconds mean;
   double count = 0;
@@ -45,7 +45,8 @@ PhaseSeconds mean_phases(const std::vector<RankReport>& reports) {
   return mean;
 }
 
-// By step; asynchronous ranks may have done more or fewer than others.
+// The mean loss of each step over the ranks that made it, because asynchronous ranks may make
+// different numbers of steps.
 std::vector<double> mean_losses(const std::vector<RankReport>& reports) {
   std::vector<double> losses;
   while (true) {
@@ -58,7 +59,7 @@ std::vector<double> mean_losses(const std::vector<RankReport>& reports) {
   }
 }
 
-// How many measured updates loss scaling left out: the same ones on every rank.
+// A note on measured updates that loss scaling skipped. All ranks skip the same updates.
 std::vector<std::string> notes_on_updates(const std::vector<RankStep>& steps) {
   const auto skipped =
       std::count_if(steps.begin(), steps.end(), [](const RankStep& step) { return step.skipped; });
@@ -66,7 +67,8 @@ std::vector<std::string> notes_on_updates(const std::vector<RankStep>& steps) {
   return {fmt::format("{} of {} updates skipped: gradients had infinities", skipped, steps.size())};
 }
 
-// By rank; none where a rank does not know it, or made no step that counts.
+// Mean compute seconds of a step by rank. Empty if a rank does not know its compute, or made no
+// measured step.
 std::vector<double> mean_compute(const TrainOptions& options,
                                  const std::vector<RankReport>& reports) {
   std::vector<double> result;
@@ -80,7 +82,7 @@ std::vector<double> mean_compute(const TrainOptions& options,
   return result;
 }
 
-// Every rank judged a share of the test set.
+// The share of right answers. Each rank has classified a part of the test set.
 std::optional<double> accuracy_of(const std::vector<RankReport>& reports) {
   std::int64_t right = 0, judged = 0;
   for (const RankReport& report : reports) {
@@ -91,7 +93,7 @@ std::optional<double> accuracy_of(const std::vector<RankReport>& reports) {
   return static_cast<double>(right) / static_cast<double>(judged);
 }
 
-// Mean step of each so many.
+// Means of `every` consecutive steps each.
 std::vector<double> in_rounds(const std::vector<double>& steps, int every) {
   std::vector<double> rounds;
   const auto size = static_cast<std::ptrdiff_t>(every);
@@ -101,7 +103,8 @@ std::vector<double> in_rounds(const std::vector<double>& steps, int every) {
   return rounds;
 }
 
-// The duration of each round with all workers in it, from the times of a server's rounds.
+// For fedavg: seconds of a step, one value for each round. A round's duration is divided by the
+// steps that a rank makes on average in a round.
 std::vector<double> of_drawn(const TrainOptions& options,
                              const std::vector<ServerUpdate>& updates) {
   std::vector<double> result;
@@ -128,8 +131,8 @@ std::vector<double> step_seconds(const TrainOptions& options,
   if (options.strategy == RunStrategy::fedavg) return of_drawn(options, reports.back().updates);
   double previous = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(options.steps); ++i) {
-    // A step begins for the group when its last rank begins it: a server answers one after the
-    // other.
+    // The first step begins when the last rank begins it, because a server answers the ranks one
+    // after the other.
     double end = 0, begin = 0;
     for (const RankReport& report : reports) {
       if (i >= report.steps.size()) continue;

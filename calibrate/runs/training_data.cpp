@@ -1,6 +1,6 @@
-// Turns images into batches of the network's input shape: normalized, enlarged or averaged, padded,
-// and with the network's channels. Works pixel by pixel, because a dozen small ATen calls would
-// take as long as a layer of a small network.
+// Converts images to batches of the network's input shape: normalized, enlarged or averaged down,
+// padded, and with the network's number of channels. Images that are enlarged are handled pixel by
+// pixel, because a dozen small ATen calls would take as long as a layer of a small network.
 #include "runs/training_data.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -55,7 +55,7 @@ ImageBatches::ImageBatches(const Images& train, const TrainingStep& step, at::De
   values_.assign(levels.data_ptr<float>(), levels.data_ptr<float>() + levels.numel());
 }
 
-// Pixel by pixel: for small networks a dozen calls of ATen take as long as a layer.
+// The images at `indices`, enlarged by `factor` and centred on black.
 at::Tensor ImageBatches::enlarged(const Images& images, const std::vector<std::int64_t>& indices,
                                   std::int64_t factor) const {
   const auto samples = static_cast<std::int64_t>(indices.size());

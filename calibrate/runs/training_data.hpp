@@ -1,4 +1,5 @@
-// Training and test data of the ranks of a real run. Includes ATen: only for .cpp files.
+// Training and test data of the ranks of a real run. Includes ATen, so only .cpp files may include
+// it.
 #pragma once
 
 #include <memory>
@@ -9,10 +10,10 @@
 
 namespace lockstep {
 
-// Images as the network takes them: levels with mean 0 and standard deviation 1 over the
-// training set, enlarged by the largest whole factor that fits and padded with black (or averaged
-// down, if the network's input is smaller); gray ones are the same in every channel, and colored
-// ones become gray where the network's channels are not theirs.
+// Converts images to the network's input. Pixels get mean 0 and standard deviation 1 over the
+// training set. Images are enlarged by the largest whole factor that fits and padded, or averaged
+// down if the network's input is smaller. A gray image is copied to every channel; a coloured image
+// becomes gray if the network has another number of channels.
 class ImageBatches {
  public:
   ImageBatches(const Images& train, const TrainingStep& step, at::Device device);
@@ -26,11 +27,11 @@ class ImageBatches {
   at::Device device_;
   at::ScalarType type_;
   double mean_ = 0, deviation_ = 1;
-  std::vector<float> values_;  // of each level of a pixel
+  std::vector<float> values_;  // normalized value of each level of a pixel (0 to 255)
 };
 
-// How many of images first, first + every, ... below `count` the network classifies rightly; adds
-// how many it looked at to *judged, if asked.
+// Classifies the images first, first + every, ... below `count`, and returns how many the network
+// classifies rightly. If `judged` is not null, adds the number of classified images to it.
 std::int64_t count_right(RealNetwork& network, const ImageBatches& batches, const Images& images,
                          std::int64_t count, std::int64_t first = 0, std::int64_t every = 1,
                          std::int64_t* judged = nullptr);
@@ -39,10 +40,11 @@ class TrainingData {
  public:
   TrainingData(const TrainOptions& options, const TrainingStep& step, int rank);
 
-  // The rank's batch of its step `step`; the one before is gone. Without data: always the same
-  // random one.
+  // The rank's batch in `step`; the reference to the batch before becomes invalid. Without a data
+  // set, every step has the same random batch.
   const Batch& batch(std::int64_t step);
-  // Classifies the rank's share of the test set (every ranks-th image); does nothing without data.
+  // Classifies this rank's part of the test set (every ranks-th image). Does nothing without a data
+  // set.
   void judge(RealNetwork& network, RankReport& report) const;
 
  private:

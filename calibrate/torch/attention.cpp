@@ -1,6 +1,6 @@
-// Attention in LibTorch: plain with materialized scores, or fused by scaled_dot_product_attention
-// where LibTorch has it. Formulas of ALiBi, T5's relative positions and RoPE follow the papers
-// named in the header.
+// Computes attention in LibTorch: plain, with all scores in memory, or fused by
+// scaled_dot_product_attention if LibTorch has it. Formulas of ALiBi, T5's relative positions and
+// RoPE follow the papers named in the header.
 #include "torch/attention.hpp"
 
 #include <torch/version.h>
@@ -19,7 +19,7 @@ at::Tensor later_keys(const at::Tensor& q, const at::Tensor& k) {
   return at::ones({q.size(-2), k.size(-2)}, q.options().dtype(at::kBool)).triu(1);
 }
 
-// Materialized scores, as the simulator's plain attention.
+// Writes all scores to memory, like the simulator's plain attention.
 at::Tensor plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                  const AttentionRule& rule) {
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * (1 / std::sqrt(double(q.size(-1))));
@@ -37,7 +37,7 @@ at::Tensor plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 }
 
 #if TORCH_VERSION_MAJOR >= 2
-// The fused call takes either biases or a causal flag, so biases include the causal mask.
+// The fused call accepts either biases or a causal flag, so the biases include the causal mask.
 at::Tensor fused(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                  const AttentionRule& rule) {
   if (!rule.alibi) {

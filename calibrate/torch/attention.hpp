@@ -1,4 +1,5 @@
-// The operations between the heads of an attention layer. Includes ATen: only for .cpp files.
+// The operations of attention between the projections: scores, biases, softmax and weighted sum,
+// for all heads. real_network.cpp uses them. Includes ATen, so only .cpp files may include it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,29 +8,31 @@ namespace lockstep {
 
 struct AttentionRule {
   bool causal = false;
-  // Adds to the score of key j a multiple of j that differs from head to head: the linear biases of
-  // Press et al., "Train Short, Test Long", ICLR 2022, up to a constant per query, which softmax
-  // ignores.
+  // Adds j times a slope of the head to the score of key j. These are the linear biases of Press et
+  // al., "Train Short, Test Long", ICLR 2022, except for a constant per query, which softmax
+  // cancels.
   bool alibi = false;
-  // A bias for every pair of tokens and head, as T5's: of the given table, (buckets, heads), in the
-  // layer that has one; the others add as many numbers.
+  // Adds a bias for every pair of tokens and every head, as T5 does. The biases come from
+  // `bias_table` (buckets, heads) if the layer has one; otherwise zeros are added, which cost as
+  // much.
   bool adds_bias = false;
   at::Tensor bias_table;
-  double dropout = 0;  // probability, of the weights
-  bool fused = false;  // scaled_dot_product_attention, where LibTorch has it (2.0 and later)
+  double dropout = 0;  // probability with which a weight becomes 0
+  bool fused = false;  // use scaled_dot_product_attention if LibTorch has it (2.0 and later)
 };
 
 // softmax(q k' / sqrt(size) + biases) v for tensors of (samples, heads, tokens, size).
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const AttentionRule& rule);
 
-// The biases of `heads` heads, (heads, 1, keys): slopes 2^(-8 i / n) for i = 1 ... n. If n is no
-// power of two, the slopes of the next power: every second from the second on, then the others.
+// The biases of n = `heads` heads, (heads, 1, keys), with slopes 2^(-8 i / n) for i = 1 ... n. If n
+// is no power of two, the slopes of the next power of two are used: first the second, fourth and so
+// on, then the others.
 at::Tensor alibi_biases(std::int64_t heads, std::int64_t keys, const at::TensorOptions& options);
 
-// T5's, (heads, tokens, tokens), from a table (buckets, heads): half of the buckets for distances
-// one by one, the rest logarithmic up to 128, all for both directions (Raffel et al. 2020, section
-// 2.1).
+// T5's biases, (heads, tokens, tokens), from a table (buckets, heads). Each direction has half of
+// the buckets; half of these are for single distances, the others for logarithmic ranges up to 128
+// (Raffel et al. 2020, section 2.1).
 at::Tensor relative_biases(const at::Tensor& table, std::int64_t tokens);
 
 // Rotates pairs of each head's features by angles that grow with the position (Su et al.,

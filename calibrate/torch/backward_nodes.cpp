@@ -1,5 +1,5 @@
-// Observes autograd's nodes by a RecordFunction callback, which PyTorch's profiler uses, too. The
-// callback has no argument for an object, so one global function receives all nodes.
+// Observes autograd's nodes with a RecordFunction callback, as PyTorch's profiler does. The
+// callback has no argument for an object, so the function that it calls is a global variable.
 #include "torch/backward_nodes.hpp"
 
 #include <ATen/record_function.h>
@@ -8,11 +8,11 @@ namespace lockstep {
 
 namespace {
 
-// RecordFunction's callbacks are plain functions without an argument of ours.
+// The function that node_begins() calls.
 BackwardNodes::Begin current;
 
 std::unique_ptr<at::ObserverContext> node_begins(const at::RecordFunction& function) {
-  // Autograd gives gradient accumulation the largest number there is.
+  // Nodes of gradient accumulation have the largest possible number.
   const std::int64_t number = function.seqNr();
   current(number >= 0 && static_cast<std::uint64_t>(number) < UINT64_MAX / 2 ? number : -1);
   return nullptr;

@@ -1,4 +1,5 @@
-// Reports when autograd begins each node of a backward pass. Plain header.
+// Reports when autograd begins each node of a backward pass. Slowed ranks and probes use it.
+// Includes no LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 
 namespace lockstep {
 
-// While it lives, `begin` is called at the start of every autograd node on whichever thread runs
-// it, with the sequence number that the node's forward operator had, or -1 for nodes without one
-// (gradient accumulation). One at a time.
+// While an object exists, `begin` is called at the start of every autograd node, on the thread that
+// runs the node. The argument is the sequence number of the node's forward operator, or -1 for
+// nodes without one (gradient accumulation). At most one object may exist.
 class BackwardNodes {
  public:
   using Begin = std::function<void(std::int64_t sequence_number)>;

@@ -1,5 +1,5 @@
-// Implements the clock by the host's steady clock on CPUs, and by c10::Event on GPUs, whose elapsed
-// times LibTorch tells since 2.4. Reading the times waits for the last event.
+// Implements the clock with the host's steady clock on CPUs, and with c10::Event on GPUs. Reading
+// the times waits for the last event.
 #include "torch/clock.hpp"
 
 #include <c10/core/Event.h>
@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// c10::Event tells elapsed times since LibTorch 2.4; older ones serve CPUs only here.
+// c10::Event has elapsed times since LibTorch 2.4. With older releases, only CPUs are supported
+// here.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 #define LOCKSTEP_DEVICE_EVENTS 1
 #else
@@ -41,7 +42,7 @@ struct Clock::Events {
     marks.back().synchronize();
     std::vector<double> result;
     for (const c10::Event& event : marks) {
-      result.push_back(marks.front().elapsedTime(event) * 1e-3);  // it tells milliseconds
+      result.push_back(marks.front().elapsedTime(event) * 1e-3);  // milliseconds
     }
     return result;
   }

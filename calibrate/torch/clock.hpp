@@ -1,5 +1,5 @@
-// Moments of a training step on any device: the host's steady clock where the host computes, events
-// on the current stream where a GPU does. Includes ATen.
+// Measures moments of a training step: with the host's steady clock if a CPU computes, with events
+// on the current stream if a GPU does. Includes ATen.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,7 +15,7 @@ double host_seconds();
 // CPU time of the calling thread.
 double thread_cpu_seconds();
 
-// Waits until the device has done everything issued so far; nothing to do on a CPU.
+// Waits until the device has done all work issued so far. Does nothing on a CPU.
 void synchronize(at::Device device);
 
 class Clock {
@@ -25,9 +25,9 @@ class Clock {
   Clock(const Clock&) = delete;
   Clock& operator=(const Clock&) = delete;
 
-  void start();                   // forgets earlier marks; the first mark is now
-  void mark();                    // one more moment, in the device's order of work
-  std::vector<double> seconds();  // of all marks since the first; waits for the device
+  void start();                   // discards earlier marks, and sets the first one
+  void mark();                    // sets a mark in the device's order of work
+  std::vector<double> seconds();  // of each mark after the first; waits for the device
 
  private:
   struct Events;

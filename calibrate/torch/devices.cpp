@@ -1,5 +1,5 @@
-// Checks that a device and a precision can be used here. LibTorch has no query for the types that a
-// CPU's kernels support, so a small convolution and product are tried.
+// Checks that a device and a precision can be used on this machine. LibTorch cannot be asked which
+// types a CPU's kernels support, so a small convolution and a small product are tried.
 #include "torch/devices.hpp"
 
 #include <ATen/ATen.h>
@@ -39,8 +39,8 @@ void check_device(const std::string& device) {
 
 namespace {
 
-// Versions of LibTorch differ in their CPU kernels, so the precision is tried. TF32 would be
-// accepted and ignored.
+// Whether a CPU can compute in this precision. Releases of LibTorch differ in their CPU kernels, so
+// the precision is tried. TF32 is excluded, because LibTorch would accept and ignore it.
 bool cpu_computes(Precision precision) {
   if (precision == Precision::tf32) return false;
   const bool half = parameter_bytes(precision) == 2;

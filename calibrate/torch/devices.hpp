@@ -1,4 +1,4 @@
-// The devices on which LibTorch can compute here, and how to use them. Plain header.
+// Checks of the device and the precision that a user asks for. Includes no LibTorch.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace lockstep {
 
-// Throws ConfigError naming --device when `device` is no device ("cpu", "cuda:0") or not here.
+// Throws ConfigError about --device if `device` is no device ("cpu", "cuda:0"), or if this machine
+// does not have it.
 void check_device(const std::string& device);
-// Throws ConfigError naming `option` when the device cannot compute in this precision.
+// Throws ConfigError about `option` if the device cannot compute in this precision.
 void check_precision(const std::string& option, Precision precision, const std::string& device);
 
 }  // namespace lockstep

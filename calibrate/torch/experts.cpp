@@ -1,6 +1,6 @@
 // Computes a mixture of experts as Hugging Face's MixtralSparseMoeBlock does: softmax over all
-// experts, the best `top` renormalized, and a loop over experts that gathers their tokens, computes
-// and adds back.
+// experts, and renormalization of the `top` best. A loop over experts then gathers the tokens of
+// each expert, computes, and adds the results back.
 #include "torch/experts.hpp"
 
 #include <tuple>
@@ -20,7 +20,8 @@ at::Tensor mix_experts(const at::Tensor& x, const at::Tensor& logits,
     const auto weight = [&](std::int64_t which) {
       return weights[static_cast<std::size_t>(3 * e + which)];
     };
-    const at::Tensor where = at::nonzero(chosen.eq(e));  // rows of (token, place among its best)
+    const at::Tensor where =
+        at::nonzero(chosen.eq(e));  // each row: a token, and the expert's place among its best
     const at::Tensor rows = where.select(1, 0);
     const at::Tensor mine = tokens.index_select(0, rows);
     const at::Tensor inner = at::silu(at::linear(mine, weight(0))) * at::linear(mine, weight(2));

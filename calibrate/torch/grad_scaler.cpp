@@ -1,5 +1,5 @@
 // Loss scaling with GradScaler's defaults and kernels (torch/amp/grad_scaler.py). The scale doubles
-// after 2000 updates without infinities, and is halved at one.
+// after 2000 updates without infinite gradients, and is halved after an infinite gradient.
 #include "torch/grad_scaler.hpp"
 
 #include <torch/version.h>

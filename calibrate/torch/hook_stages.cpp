@@ -1,5 +1,5 @@
 // Implements top-k and PowerSGD as stages between collectives (PyTorch's powerSGD_hook.py with its
-// defaults). Errors and factors are kept by parameter, because DDP cuts its buckets anew after the
+// defaults). Errors and factors are stored by parameter, because DDP rebuilds its buckets after the
 // first step.
 #include "torch/hook_stages.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// A bucket's gradients by parameter, as they lie in it.
+// The gradients of a bucket, as one view for each parameter.
 Tensors pieces_of(const at::Tensor& flat, const Tensors& parameters) {
   Tensors pieces;
   std::int64_t first = 0;
@@ -28,7 +28,7 @@ Tensors pieces_of(const at::Tensor& flat, const Tensors& parameters) {
   return pieces;
 }
 
-// Tensors of parameters, from step to step.
+// One tensor for each parameter, which stays from step to step.
 class ByParameter {
  public:
   at::Tensor& operator[](const at::Tensor& parameter) {
@@ -39,7 +39,7 @@ class ByParameter {
   std::map<const void*, at::Tensor> tensors_;
 };
 
-// Elements that this rank did not send.
+// The part of the gradients that this rank has not sent (error feedback), by parameter.
 class Kept {
  public:
   void add_to(const at::Tensor& flat, const Tensors& parameters) {
@@ -56,7 +56,7 @@ class Kept {
   ByParameter rests_;
 };
 
-// The largest elements of each rank, with their places.
+// Each rank sends its largest elements and their places.
 class TopK final : public CompressionHook {
  public:
   TopK(double fraction, int ranks) : fraction_(fraction), ranks_(ranks) {}
@@ -93,7 +93,8 @@ class TopK final : public CompressionHook {
 };
 
 // PyTorch's powerSGD_hook.py in its compressing phase, with its defaults (warm_start,
-// use_error_feedback, min_compression_rate 2): three sums that wait for each other.
+// use_error_feedback, min_compression_rate 2). It has three sums over the ranks, each of which
+// needs the result of the one before.
 class PowerSgd final : public CompressionHook {
  public:
   PowerSgd(int rank, int ranks, std::uint64_t seed) : rank_(rank), ranks_(ranks), seed_(seed) {}
@@ -117,11 +118,11 @@ class PowerSgd final : public CompressionHook {
     Tensors parameters;
     std::uint64_t bucket = 0;
     at::Tensor uncompressed;  // `flat` before anything was lost
-    // parameters without factors (vectors), and parameters with two factors
+    // gradients without factors (for example vectors), and gradients with two factors
     Tensors small, matrices;
-    std::vector<std::size_t> compressed;  // parameters of the matrices
-    at::Tensor all_p, all_q;              // factors of all matrices, one after the other
-    Tensors p, q;                         // rows x rank and columns x rank, in them
+    std::vector<std::size_t> compressed;  // indices of the parameters of `matrices`
+    at::Tensor all_p, all_q;              // the factors of all matrices, one after the other
+    Tensors p, q;                         // views of these: rows x rank, and columns x rank
   };
 
   at::Tensor first_product(UnderWay& bucket, const at::Tensor&) {
@@ -176,8 +177,8 @@ class PowerSgd final : public CompressionHook {
     return bucket.all_q;
   }
 
-  // PyTorch keeps of small tensors their distance from the mean, too, which adds up to nothing over
-  // the ranks.
+  // PyTorch also stores the error of gradients without factors, their distance from the mean. It is
+  // left out here, because its sum over the ranks is 0.
   at::Tensor decompress(UnderWay& bucket, const at::Tensor&) {
     bucket.all_q.div_(ranks_);
     for (std::size_t i = 0; i < bucket.p.size(); ++i) {

@@ -1,5 +1,5 @@
-// The work of communication hooks, apart from the collectives between it: real DDP runs it over
-// Gloo, the probe times it. Includes ATen.
+// The computation of communication hooks, without the collectives between its stages. Real DDP runs
+// it with Gloo's collectives, and the probe measures its time. Includes ATen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,24 +13,24 @@
 
 namespace lockstep {
 
-// Each stage but the last makes the message of a collective. Each but the first gets the result of
-// the collective before: the messages of all ranks one after the other (top-k), or their sum in
-// place of the message (PowerSGD). An empty message needs no collective. The last stage returns the
-// bucket.
+// Each stage except the last returns the message of a collective. Each stage except the first gets
+// the result of the previous collective: the messages of all ranks, one after the other (top-k), or
+// their sum (PowerSGD). An empty message needs no collective. The last stage returns the bucket.
 using HookStages = std::vector<std::function<at::Tensor(const at::Tensor& received)>>;
 
 class CompressionHook {
  public:
   virtual ~CompressionHook() = default;
-  // The stages for one bucket. `flat`: the bucket's gradients, which become the gradients that all
-  // ranks have. `parameters`: the gradients' parameters, in the order of the bucket; unsent
-  // elements and factors are kept by parameter, because buckets are cut anew after the first step.
-  // `bucket`: its number. No work is done yet. Stages must not outlive the hook.
+  // The stages for one bucket. `flat`: the bucket's gradients, which the stages replace by the
+  // common result of all ranks. `parameters`: the gradients' parameters, in the order of the
+  // bucket; unsent elements and factors are stored by parameter, because DDP rebuilds its buckets
+  // after the first step. `bucket`: the bucket's number. This call does no work. The stages must
+  // not outlive the hook.
   virtual HookStages stages(const at::Tensor& flat, const std::vector<at::Tensor>& parameters,
                             std::uint64_t bucket) = 0;
 };
 
-// `seed`: of PowerSGD's first factors (keyed_generator()).
+// Makes the hook of `settings`. `seed` determines PowerSGD's first factors (keyed_generator()).
 std::unique_ptr<CompressionHook> make_compression_hook(const HookSettings& settings,
                                                        std::uint64_t seed);
 

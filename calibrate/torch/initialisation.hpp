@@ -7,8 +7,9 @@
 
 namespace lockstep {
 
-// Convolutions as torchvision's VGG and ResNet begin: normal, of variance 2 / fan out (He et al.
-// 2015, equation 14), biases of zero. Everything else stays. The same for the same seed.
+// Draws the weights of convolutions as torchvision's VGG and ResNet do: normal with variance 2 /
+// fan out (He et al. 2015, equation 14), and biases of zero. Other layers stay unchanged. Equal
+// seeds give equal values.
 void initialise_kaiming(RealNetwork& network, std::uint64_t seed);
 
 }  // namespace lockstep

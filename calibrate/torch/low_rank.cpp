@@ -1,4 +1,4 @@
-// Implements the pieces of PowerSGD: keyed generators by Philox, Gram-Schmidt over columns, and the
+// Implements the parts of PowerSGD: keyed generators by Philox, Gram-Schmidt over columns, and the
 // rank of a gradient's factors. The hook of real DDP and the replay call the same functions, so
 // their numbers agree.
 #include "torch/low_rank.hpp"

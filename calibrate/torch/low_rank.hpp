@@ -1,5 +1,5 @@
-// PowerSGD's pieces (Vogels et al. 2019, algorithm 1; PyTorch's powerSGD_hook.py with its
-// defaults): one arithmetic for the hook of real DDP and for the replay's. Includes ATen.
+// Parts of PowerSGD (Vogels et al. 2019, algorithm 1; PyTorch's powerSGD_hook.py with its
+// defaults), which the hook of real DDP and the replay share. Includes ATen.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -10,16 +10,16 @@
 
 namespace lockstep {
 
-// Random numbers that depend only on their key, never on earlier draws. PowerSGD's first Q of
-// bucket b are rank 0's of step 0, place b, one after the other.
+// A generator of random numbers that depend only on this key, never on earlier draws. PowerSGD
+// draws the first factors Q of bucket b one after the other with the key rank 0, step 0, place b.
 at::Generator keyed_generator(std::uint64_t seed, std::uint64_t rank, std::int64_t step,
                               std::uint64_t place);
 
-// Gram-Schmidt over the columns, in place.
+// Makes the columns orthonormal by Gram-Schmidt, in place.
 void orthogonalise(at::Tensor& matrix);
 
-// The rank of a gradient's factors, at most `most`. 0 = the gradient is sent as it is, because it
-// is a vector or because its factors are not smaller than half of the gradient
+// The rank of a gradient's factors, at most `most`. 0 = the gradient is sent unchanged, because it
+// is a vector, or because its factors would have at least half of its elements
 // (min_compression_rate 2). The gradient's rows are its first dimension.
 std::int64_t factor_rank(at::IntArrayRef shape, int most);
 

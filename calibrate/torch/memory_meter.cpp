@@ -1,5 +1,6 @@
-// Meters tensor memory by LibTorch's own reports on GPUs, and by an allocator of our own on CPUs.
-// LibTorch hands the meter from a thread to the threads that run its backward passes.
+// Measures tensor memory by the reports of LibTorch's allocators on GPUs, and by an allocator of
+// our own on CPUs. LibTorch passes the meter of a thread to the threads that run its backward
+// passes.
 #include "torch/memory_meter.hpp"
 
 #include <c10/core/Allocator.h>
@@ -22,15 +23,17 @@ using Total = std::size_t;
 using Total = std::int64_t;
 #endif
 
-// LibTorch hands this object from a thread to the threads that run its backward passes.
+// Counts the bytes of one meter. LibTorch passes the object from a thread to the threads that run
+// its backward passes.
 class Reporter final : public c10::MemoryReportingInfoBase,
                        public std::enable_shared_from_this<Reporter> {
  public:
   explicit Reporter(c10::Device device) : device_(device) {}
   bool counts_cpu() const { return device_.is_cpu(); }
 
-  // Called by LibTorch's own allocators. Allocators of GPUs report their total, which is right for
-  // a block that another thread frees; allocators of CPUs report no total, see CountingAllocator.
+  // LibTorch's allocators call the next two functions. Allocators of GPUs report their total, which
+  // includes frees by other threads. Allocators of CPUs report no total, so CountingAllocator
+  // counts their blocks.
   bool memoryProfilingEnabled() const override { return !counts_cpu(); }
   void reportMemoryUsage(void* block, std::int64_t bytes, Total allocated, Total reserved,
                          c10::Device device) override {
@@ -73,7 +76,8 @@ class Reporter final : public c10::MemoryReportingInfoBase,
   c10::Device device_;
   mutable std::mutex mutex_;
   TensorMemory memory_;
-  std::unordered_map<void*, std::int64_t> fresh_;  // blocks since reset_passing(), of GPUs
+  // On GPUs: blocks allocated since reset_passing().
+  std::unordered_map<void*, std::int64_t> fresh_;
 };
 
 std::shared_ptr<Reporter> reporter_of_this_thread() {
@@ -83,13 +87,14 @@ std::shared_ptr<Reporter> reporter_of_this_thread() {
   return reporter->shared_from_this();
 }
 
-// LibTorch's allocator for CPUs, with a note of every block that a metered thread took, until the
-// block is freed on any thread. Gloo's threads drop the last reference to a tensor now and then,
-// and LibTorch's reports of frees on Gloo's threads reach no meter.
+// LibTorch's allocator for CPUs. It also records every block that a metered thread allocates until
+// any thread frees it. Gloo's threads sometimes release the last reference to a tensor, and
+// LibTorch's reports from these threads reach no meter.
 class CountingAllocator final : public c10::Allocator {
  public:
-  // Const up to LibTorch 2.2, not later; and copy_data is younger. Virtual functions of the present
-  // release are overridden; the others are not called.
+  // allocate() is const up to LibTorch 2.2 and not later, and copy_data() exists only in newer
+  // releases. Functions that this release declares as virtual are overrides here; the others are
+  // never called.
   c10::DataPtr allocate(std::size_t bytes) const { return counted(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return counted(bytes); }
   void copy_data(void* to, const void* from, std::size_t bytes) const {

@@ -1,5 +1,5 @@
-// Updates as torch.optim's for-loop implementations do them, tensor by tensor, with torch.optim's
-// default coefficients. Muon's orthogonalization is five Newton-Schulz steps in bf16
+// Implements updates like torch.optim's for-loop implementations, tensor by tensor, with
+// torch.optim's default coefficients. Muon's orthogonalization is five Newton-Schulz steps in bf16
 // (torch.optim.Muon).
 #include "torch/optimizer.hpp"
 
@@ -30,8 +30,8 @@ at::Tensor orthogonalised(const at::Tensor& matrix) {
   at::Tensor x = matrix.to(at::kBFloat16, /*non_blocking=*/false, /*copy=*/true);
   if (tall) x = x.t();
   x.div_(x.norm().clamp_min(least));
-  // Matrix units add products of bf16 up in fp32. LibTorch 1.13 adds up in bf16 where the CPU has
-  // no instructions for it, so that CPUs multiply in fp32; every product is rounded once.
+  // Matrix units add up products of bf16 in fp32. LibTorch 1.13 adds them up in bf16 if the CPU has
+  // no instructions for bf16. So on CPUs the products are computed in fp32 and rounded once.
   const at::ScalarType sums = x.is_cpu() ? at::kFloat : at::kBFloat16;
   for (int step = 0; step < newton_schulz_steps; ++step) {
     const at::Tensor wide = x.to(sums);
@@ -118,8 +118,8 @@ void Optimizer::rmsprop(std::size_t i, const at::Tensor& gradient) {
   parameters_[i].add_(first_[i], -spec_.learning_rate);
 }
 
-// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2, beta 0.9 and
-// 0.99.
+// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2), with betas
+// 0.9 and 0.99.
 void Optimizer::lion(std::size_t i, const at::Tensor& gradient) {
   constexpr double slow = 0.99;
   if (!first_[i].defined()) first_[i] = at::zeros_like(parameters_[i]);
@@ -142,7 +142,8 @@ void Optimizer::adam(std::size_t i, const at::Tensor& gradient) {
   const double correction1 = 1 - std::pow(beta1, steps_), correction2 = 1 - std::pow(beta2, steps_);
   const at::Tensor scale = (second_[i].sqrt() / std::sqrt(correction2)).add_(epsilon);
   if (spec_.name == OptimizerKind::lamb) {
-    // You et al. 2019, algorithm 2: the step is as long as the parameter, times the rate.
+    // LAMB (You et al. 2019, algorithm 2): the update's norm is the parameter's norm times the
+    // rate.
     const at::Tensor update = (first_[i] / scale).div_(correction1);
     update.add_(parameters_[i], spec_.weight_decay);
     const double length = parameters_[i].norm().item<double>();

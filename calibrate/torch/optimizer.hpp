@@ -1,5 +1,5 @@
-// The update of a network's parameters as torch.optim's for-loop implementation does it: a few ATen
-// calls per tensor, in place. Includes ATen.
+// Updates a network's parameters like torch.optim's for-loop implementation: a few ATen calls per
+// tensor, in place. Includes ATen.
 #pragma once
 
 #include <vector>
@@ -9,17 +9,18 @@
 
 namespace lockstep {
 
-// The nearest orthogonal matrix, approximately: bf16, singular values of about 0.7 to 1.2.
+// An approximation of the nearest orthogonal matrix in bf16, whose singular values lie between
+// about 0.7 and 1.2.
 at::Tensor orthogonalised(const at::Tensor& matrix);
 
 class Optimizer {
  public:
   Optimizer(const OptimizerSpec& spec, RealNetwork& network);
-  // `parameters` may be any tensors: an FSDP shard, a server's part. They must outlive the
-  // optimizer. Muon takes the tensors that the spec lists as matrices, by their place.
+  // `parameters` may be any tensors, for example FSDP shards. They must outlive the optimizer. Muon
+  // updates the tensors whose indices the spec lists as matrices, and AdamW the others.
   Optimizer(const OptimizerSpec& spec, std::vector<at::Tensor> parameters);
 
-  void step();  // parameters without a gradient are left alone
+  void step();  // parameters without a gradient stay unchanged
   void set_learning_rate(double rate) { spec_.learning_rate = rate; }
   std::vector<at::Tensor> state() const;
 
@@ -27,12 +28,13 @@ class Optimizer {
   void sgd(std::size_t i, const at::Tensor& gradient);
   void rmsprop(std::size_t i, const at::Tensor& gradient);
   void lion(std::size_t i, const at::Tensor& gradient);
-  void adam(std::size_t i, const at::Tensor& gradient);  // and AdamW, LAMB
+  void adam(std::size_t i, const at::Tensor& gradient);  // also AdamW and LAMB
   void muon(std::size_t i, const at::Tensor& gradient);
 
   OptimizerSpec spec_;
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> first_, second_;  // momentum; moments
+  // `first_`: momentum or first moment. `second_`: second moment.
+  std::vector<at::Tensor> first_, second_;
   std::vector<bool> is_matrix_;
   std::int64_t steps_ = 0;
 };

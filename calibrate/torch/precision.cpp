@@ -1,5 +1,5 @@
-// Switches autocast and TF32 by LibTorch's global state, whose functions differ before and after
-// 2.4. Leaving the scope clears autocast's cache of cast weights, as torch.autocast does.
+// Switches autocast and TF32 through LibTorch's global state. The functions for autocast changed in
+// LibTorch 2.4. Leaving the scope clears autocast's cache of cast weights, as torch.autocast does.
 #include "torch/precision.hpp"
 
 #include <ATen/Context.h>
@@ -48,7 +48,7 @@ void allow_tf32(Precision precision) {
 }
 
 void flush_denormals() {
-  (void)at::globalContext().setFlushDenormal(true);  // false: this CPU cannot
+  (void)at::globalContext().setFlushDenormal(true);  // the result is false if this CPU cannot do it
 }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Numeric modes of real training. Includes ATen: only for .cpp files.
+// Numeric modes of real training: autocast, TF32, and denormal numbers as zero. Includes ATen, so
+// only .cpp files may include it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,8 +8,8 @@
 
 namespace lockstep {
 
-// While it lives, calls of this thread compute as under torch.autocast, if the precision is one of
-// autocast's; weights that were cast are dropped with it. For the forward pass only.
+// While an object exists, this thread computes as under torch.autocast, if the precision uses
+// autocast. The destructor drops the copies of cast weights. Use it only around the forward pass.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, at::Device device);
@@ -21,12 +22,13 @@ class AutocastScope {
   bool active_;
 };
 
-// Whether matrix products and convolutions of float32 may use TF32: for the whole process.
+// Allows or forbids TF32 in float32 matrix products and convolutions of the whole process, as the
+// precision says.
 void allow_tf32(Precision precision);
 
-// Has the CPU take numbers too small for a normal float as zero: of this thread and the threads it
-// starts from now on. Computing with them is many times slower, so that a step's time would depend
-// on how far training has come. Every process that measures calls it first.
+// Makes the CPU treat numbers that are too small for a normal float as zero, in this thread and in
+// threads that it starts later. Computing with such numbers is many times slower, so a step's time
+// would depend on the progress of training. Every measuring process must call it first.
 void flush_denormals();
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// See process_group.hpp. Since LibTorch 2, ProcessGroup is a front of Backends, and Gloo has a
-// reduce-scatter (_reduce_scatter_base; 2.15 calls it reduce_scatter_single and forwards).
+// Implements Group with c10d::ProcessGroupGloo. Since LibTorch 2, a ProcessGroup delegates to
+// Backends, and Gloo has a reduce-scatter (_reduce_scatter_base, which 2.15 forwards to
+// reduce_scatter_single). With LibTorch 1, ring_reduce_scatter.cpp supplies it.
 #include "torch/process_group.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -21,19 +22,22 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
 }
 
-// Gloo works in host memory. `comes_back`: the operation writes to it.
+// Copies a GPU's tensor to host memory, in which Gloo works. `comes_back`: the operation writes to
+// the tensor, so the result must be copied back.
 Staged stage(const at::Tensor& tensor, bool comes_back) {
   if (tensor.is_cpu()) return {tensor, tensor, false};
-  return {tensor, tensor.detach().cpu(), comes_back};  // waits for the device's issued work
+  return {tensor, tensor.detach().cpu(), comes_back};  // waits for all issued work of the device
 }
 
-// For an operation that only writes.
+// Like stage(), for an operation that only writes the tensor, so that nothing is copied to the
+// host.
 Staged stage_output(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return {tensor, tensor, false};
   return {tensor, at::empty_like(tensor, at::TensorOptions(at::kCPU)), true};
 }
 
-// A process group of LibTorch 2, with Gloo as its default backend, which 2.4 sets by options.
+// A process group of LibTorch 2 with Gloo as its default backend. Up to 2.4 the constructor's
+// options set the backend.
 template <class Front>
 [[maybe_unused]] c10::intrusive_ptr<Front> make_front(const c10::intrusive_ptr<c10d::Store>& store,
                                                       int rank, int size) {
@@ -52,8 +56,8 @@ template <class Front>
 void Pending::wait() {
   if (!work_) return;
   work_->wait();
-  // Gloo's thread still holds the operation for a moment. Were it the last to let go of the
-  // tensors, they would be freed there, out of sight of this thread's memory meter.
+  // Gloo's thread refers to the operation a moment longer. If that thread released the tensors
+  // last, it would free them, and this thread's memory meter would not see that.
   while (work_.use_count() > 1) std::this_thread::yield();
   work_.reset();
   const at::NoGradGuard no_gradients;
@@ -71,13 +75,13 @@ class Group::Gloo {
 
 Group::Group(const GroupOptions& options)
     : options_(options), rank_(options.rank), size_(options.size), gloo_(std::make_unique<Gloo>()) {
-  ::signal(SIGPIPE, SIG_IGN);  // Gloo writes to peers that may have gone: an error, not the end
+  ::signal(SIGPIPE, SIG_IGN);  // writing to a peer that has ended must be an error, not a signal
   const auto timeout = milliseconds(options.timeout_seconds);
   const auto store = c10::make_intrusive<c10d::FileStore>(options.store_file, options.size);
   store->setTimeout(timeout);
   auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.own_address));
-  gloo->threads = 1;  // collectives one after another, and no thread that only waits
+  gloo->threads = 1;  // collectives run one after another
   gloo_->backend = c10::make_intrusive<GlooWithRing>(store, rank_, size_, gloo);
 #if TORCH_VERSION_MAJOR == 1
   gloo_->front = gloo_->backend;

@@ -1,5 +1,5 @@
-// Communication between the ranks of a real run: PyTorch's Gloo process group with an additional
-// reduce-scatter and with errors that name their cause. Includes LibTorch.
+// Communication between the ranks of a real run: PyTorch's Gloo process group, with a
+// reduce-scatter in every release. Includes LibTorch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,28 +14,30 @@ namespace lockstep {
 struct GroupOptions {
   int rank = 0;
   int size = 1;
-  // Where the ranks find each other: a file that all can write (one machine, also across network
-  // namespaces).
+  // A file through which the ranks find each other. All ranks must be able to write it, so they run
+  // on one machine, perhaps in several network namespaces.
   std::string store_file;
-  // Address of this rank that the others can reach; Gloo binds to it, at ports that are free.
+  // Address of this rank that the other ranks can reach. Gloo binds to it, at free ports.
   std::string own_address = "127.0.0.1";
-  double timeout_seconds = 120;  // of every operation; a rank that waits longer throws
+  double timeout_seconds = 120;  // of every operation: a rank that waits longer throws
 };
 
-// A tensor that an operation works on, and where in host memory: the tensor itself, or a copy.
+// A tensor of an operation, and its memory on the host: the tensor itself, or a copy of a GPU's
+// tensor.
 struct Staged {
   at::Tensor tensor, host;
-  bool comes_back = false;  // the copy goes back when the operation has ended
+  bool comes_back = false;  // copy `host` to `tensor` after the operation
 };
 
-// An operation under way. Keeps its tensors alive; dropping it does not cancel it.
+// An operation that may still run. The object keeps the operation's tensors alive; its destructor
+// does not cancel the operation.
 class Pending {
  public:
-  Pending() = default;  // nothing under way: wait() returns at once
+  Pending() = default;  // no operation: wait() returns at once
   Pending(c10::intrusive_ptr<c10d::Work> work, std::vector<Staged> tensors)
       : work_(std::move(work)), tensors_(std::move(tensors)) {}
 
-  // Throws std::runtime_error: a peer has gone, or the timeout is over.
+  // Waits for the end. Throws std::runtime_error if a peer has ended or the timeout is over.
   void wait();
   bool done() const { return !work_ || work_->isCompleted(); }
 
@@ -44,19 +46,19 @@ class Pending {
   std::vector<Staged> tensors_;
 };
 
-// All ranks call the same collectives in the same order; they run one after another in that order
-// on one thread of their own, as on one NCCL communicator. send and recv run beside them. Tensors
-// must be contiguous. Tensors on a GPU pass through host memory, and results are available after
-// wait(). Anything here throws std::runtime_error when a peer is gone.
+// A group of ranks. All ranks must call the same collectives in the same order. The collectives run
+// one after another on a separate thread, as on one NCCL communicator; send and recv run
+// independently. Tensors must be contiguous. Tensors on a GPU pass through host memory, and their
+// results are available after wait(). Every function throws std::runtime_error if a peer has ended.
 class Group {
  public:
-  // Blocks until all ranks are here.
+  // Blocks until all ranks have joined.
   explicit Group(const GroupOptions& options);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // Another group of the same ranks, with a thread of its own; all ranks must make it.
+  // Another group of the same ranks with its own thread. All ranks must call it.
   std::unique_ptr<Group> sibling(const std::string& name) const;
 
   int rank() const { return rank_; }
@@ -64,9 +66,10 @@ class Group {
 
   Pending all_reduce_async(at::Tensor tensor);  // sum, in place
   Pending broadcast_async(at::Tensor tensor, int root);
-  // output: size() x the elements of input, in rank order.
+  // `output` has size() times the elements of `input`, in the order of ranks.
   Pending all_gather_async(at::Tensor output, at::Tensor input);
-  // input: size() x the elements of output; rank r gets the sum of everybody's r-th part.
+  // `input` has size() times the elements of `output`. Rank r gets the sum of all ranks' r-th
+  // parts.
   Pending reduce_scatter_async(at::Tensor output, at::Tensor input);
   Pending send_async(at::Tensor tensor, int to, int tag = 0);
   Pending recv_async(at::Tensor tensor, int from, int tag = 0);
@@ -82,7 +85,8 @@ class Group {
   int recv_any(at::Tensor tensor, int tag = 0);  // from the first sender; returns its rank
   void barrier();
 
-  // For PyTorch's own engines (c10d::Reducer). Its tensors may be on a GPU since LibTorch 2.
+  // The process group for PyTorch's own engines (c10d::Reducer). Since LibTorch 2, its tensors may
+  // be on a GPU.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group() const;
 
  private:

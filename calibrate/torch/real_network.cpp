@@ -1,6 +1,6 @@
-// Computes each operator of a model file by one ATen call, or by the few calls that PyTorch's
-// module makes. rules() has a rule for each kind of layer; a kind without a rule is an error when
-// the network is built.
+// Computes each operator of a model file with one ATen call, or with the few calls of PyTorch's
+// module. rules() has a rule for each kind of layer; a kind without a rule is an error when the
+// network is built.
 #include "torch/real_network.hpp"
 
 #include <fmt/format.h>
@@ -25,8 +25,8 @@ using Inputs = std::vector<at::Tensor>;
 struct Call {
   const Layer& layer;
   const Inputs& inputs;
-  at::Tensor weight, bias;          // undefined when the layer has none
-  std::vector<at::Tensor> weights;  // all parameters of its own
+  at::Tensor weight, bias;          // undefined if the layer has none
+  std::vector<at::Tensor> weights;  // all parameters of the layer
   std::vector<at::Tensor> buffers;  // batch norm: mean, variance, count
   at::Tensor target;
   bool training = true;
@@ -53,7 +53,7 @@ at::Tensor layer_norm(const Call& c) {
   return at::layer_norm(c.x(), {c.x().size(-1)}, c.weight, c.bias, 1e-5);
 }
 
-// Over all features, or over the features of each head.
+// Normalizes over all features, or over the features of each head.
 at::Tensor rms_norm(const Call& c) {
   const std::int64_t heads = c.get("heads", 1);
   const at::Tensor wide = (heads > 1 ? c.x().unflatten(-1, {heads, -1}) : c.x()).to(at::kFloat);
@@ -155,7 +155,7 @@ double probability(const Call& c) {
   return static_cast<double>(c.get("p")) / 1e6;
 }
 
-// Activations that PyTorch's modules run in place when the model file says so.
+// An activation, in place if the model file says so.
 template <at::Tensor (*Copy)(const at::Tensor&), at::Tensor& (*InPlace)(at::Tensor&)>
 at::Tensor activation(const Call& c) {
   if (c.get("inplace") == 0) return Copy(c.x());
@@ -259,8 +259,8 @@ void RealNetwork::create_layer(std::size_t index) {
                                                               : at::kBFloat16;
   const auto options = at::TensorOptions(type).device(device_);
   for (const Parameter& parameter : layer.parameters) {
-    // nn.Linear and nn.Conv2d draw from +-1/sqrt(fan in); norms start at one and zero, tables and
-    // tokens at a small normal.
+    // nn.Linear and nn.Conv2d draw uniformly from +-1/sqrt(fan in). Weights of norms are 1 and
+    // biases 0. Embedding tables and class tokens are normal with a small deviation.
     at::Tensor tensor;
     const bool weight = !parameter.name.ends_with(".bias");
     if (layer.kind == "conv" || layer.kind == "linear") {

@@ -1,4 +1,4 @@
-// Implements a ring reduce-scatter on Gloo's connections, in segments of at most 1 MiB as Gloo's
+// Implements a ring reduce-scatter on Gloo's connections, in segments of at most 1 MiB like Gloo's
 // all-reduce. Two receive buffers alternate, so that adding one segment overlaps with the transfer
 // of the next.
 #include "torch/ring_reduce_scatter.hpp"
@@ -16,8 +16,8 @@ namespace lockstep {
 
 namespace {
 
-constexpr std::int64_t segment_bytes = 1 << 20;  // as Gloo's all-reduce
-// Gloo's collectives use 0x01 to 0x08 (gloo/types.h).
+constexpr std::int64_t segment_bytes = 1 << 20;  // like Gloo's all-reduce
+// A free prefix: Gloo's collectives use 0x01 to 0x08 (gloo/types.h).
 constexpr std::uint8_t slot_prefix = 0x20;
 
 class RingReduceScatter : public c10d::ProcessGroupGloo::AsyncWork {
@@ -43,12 +43,13 @@ class RingReduceScatter : public c10d::ProcessGroupGloo::AsyncWork {
     const std::int64_t segment = std::min((part + 1) / 2, segment_bytes / width);
     const std::int64_t segments = (part + segment - 1) / segment;
     const std::int64_t steps = ranks - 1;
-    const auto part_at = [&](std::int64_t step) {  // received in that step
+    const auto part_at = [&](std::int64_t step) {  // the part that is received in this step
       return ((rank - 2 - step) % ranks + ranks) % ranks;
     };
     const auto length = [&](std::int64_t g) { return std::min(segment, part - g * segment); };
 
-    // Sums that travel on: of steps 0 .. steps-2. The last step's go into the output.
+    // The sums of steps 0 to steps-2, which are sent on. The sums of the last step go into the
+    // output.
     const at::Tensor sums =
         at::empty({std::max<std::int64_t>(steps - 1, 1), part}, output_.options());
     std::array<at::Tensor, 2> arrived{at::empty({segment}, output_.options()),

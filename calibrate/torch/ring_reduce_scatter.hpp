@@ -1,9 +1,10 @@
-// ProcessGroupGloo 1.13 has no reduce-scatter. This one is the first half of Gloo's own ring
-// all-reduce, on Gloo's connections and in its queue of collectives: N-1 steps, each rank sends one
-// part to its right and adds one from its left, in segments, so that adding overlaps with the
-// transfer. It sends (N-1)/N of the input per rank, as NCCL's ring does; all-to-all with a local
-// sum sends the same bytes, but from everybody to everybody at once and with N-1 buffers, and
-// all-reduce followed by a slice sends twice as much. For process_group.cpp only.
+// A reduce-scatter for ProcessGroupGloo of LibTorch 1.13, which has none. It is the first half of
+// Gloo's ring all-reduce, on Gloo's connections and in its queue of collectives. In each of N-1
+// steps, a rank sends one part to its right neighbour and adds one part from its left neighbour, in
+// segments, so that adding overlaps with the transfer. Each rank sends (N-1)/N of the input, as in
+// NCCL's ring. An all-to-all with a local sum would send the same bytes, but with N-1 buffers and
+// between all pairs of ranks at once; an all-reduce would send twice as much. Only
+// process_group.cpp uses it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,7 +19,8 @@ namespace lockstep {
 class GlooWithRing : public c10d::ProcessGroupGloo {
  public:
   using c10d::ProcessGroupGloo::ProcessGroupGloo;
-  // Sum; input holds size x the elements of output. Both contiguous.
+  // Sums over the ranks. `input` has the group's size times the elements of `output`. Both must be
+  // contiguous.
   c10::intrusive_ptr<c10d::Work> ring_reduce_scatter(const at::Tensor& output,
                                                      const at::Tensor& input);
 };

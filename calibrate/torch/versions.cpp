@@ -1,5 +1,5 @@
 // Finds the versions of LibTorch, oneDNN and the loaded BLAS. The BLAS is searched among the loaded
-// libraries, because LibTorch does not tell it.
+// libraries, because LibTorch does not report it.
 #include "torch/versions.hpp"
 
 #include <ATen/Context.h>
@@ -15,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// "openblas-pthread/libblas.so.3": the file behind the name by which the BLAS was loaded, with its
-// folder, because Debian's alternatives tell implementations apart by folder only.
+// Finds the file of the loaded BLAS, with its folder ("openblas-pthread/libblas.so.3"), because
+// Debian's alternatives of the BLAS differ only by folder.
 int find_blas(dl_phdr_info* info, std::size_t, void* found) {
   const std::string loaded = info->dlpi_name;
   const std::string name = loaded.substr(loaded.rfind('/') + 1);
@@ -25,7 +25,7 @@ int find_blas(dl_phdr_info* info, std::size_t, void* found) {
   const auto file = std::filesystem::canonical(loaded, error);
   if (error) return 0;
   auto& text = *static_cast<std::string*>(found);
-  // An OpenBLAS that a thin libblas.so has loaded is the one that computes.
+  // A thin libblas.so may load OpenBLAS, which then does the computing.
   if (!text.empty() && name.find("openblas") == std::string::npos) return 0;
   text = (file.parent_path().filename() / file.filename()).string();
   return 0;
@@ -42,7 +42,7 @@ std::vector<ProfileVersion> library_versions() {
     versions.push_back({"onednn", match[1]});
   }
   std::string blas;
-  if (at::hasMKL()) {  // PyTorch's wheels have it in libtorch_cpu.so
+  if (at::hasMKL()) {  // PyTorch's wheels contain MKL in libtorch_cpu.so
     // "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 20240605 for ..."
     const std::string mkl = at::get_mkl_version();
     blas = std::regex_search(mkl, match, std::regex("Version ([0-9.]+)")) ? "mkl " + match.str(1)

@@ -1,4 +1,5 @@
-// Versions of the libraries that compute and communicate, and their limits. Recorded in profiles.
+// Versions of the libraries that compute, and limits of LibTorch's release. Profiles record the
+// versions.
 #pragma once
 
 #include <vector>
@@ -8,9 +9,10 @@
 
 namespace lockstep {
 
-// libtorch, oneDNN, and the BLAS that is loaded ("openblas 0.3.21").
+// LibTorch, oneDNN, and the loaded BLAS ("mkl 2024.2", or its file,
+// "openblas-pthread/libblas.so.3").
 std::vector<ProfileVersion> library_versions();
-// Adapts options to LibTorch's release: plain attention only before 2.0.
+// Adapts options to LibTorch's release: before 2.0, attention is never fused.
 void adapt_to_library(StepOptions& options);
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 // Cuts images into windows, attends within them and merges patches, as torchvision's Swin
-// transformer does (models/swin_transformer.py). Shifted windows are rolled, and a mask separates
-// pixels that were no neighbors before.
+// transformer does (models/swin_transformer.py). For shifted windows the image is rolled, and a
+// mask separates pixels that were no neighbours before.
 #include "torch/windows.hpp"
 
 #include <cmath>
@@ -13,8 +13,8 @@ std::int64_t missing(std::int64_t size, std::int64_t multiple) {
   return (multiple - size % multiple) % multiple;
 }
 
-// (samples, rows of windows, pixels, columns of windows, pixels, features) with the middle two
-// swapped.
+// Views the tensor as (samples, rows of windows, pixels, columns of windows, pixels, features), and
+// swaps the third and fourth dimension.
 at::Tensor swapped(const at::Tensor& x, std::int64_t rows, std::int64_t second, std::int64_t third,
                    std::int64_t fourth) {
   return x.reshape({x.size(0), rows, second, third, fourth, x.size(-1)})
@@ -22,7 +22,7 @@ at::Tensor swapped(const at::Tensor& x, std::int64_t rows, std::int64_t second, 
       .contiguous();
 }
 
-// The bias of each pair of pixels: which row of the table.
+// For each pair of pixels, the row of the bias table.
 at::Tensor distances(std::int64_t size, const at::TensorOptions& options) {
   const at::Tensor along = at::arange(size, options.dtype(at::kLong));
   const at::Tensor row = along.repeat_interleave(size), column = along.repeat({size});
@@ -32,7 +32,7 @@ at::Tensor distances(std::int64_t size, const at::TensorOptions& options) {
   return between(row) * (2 * size - 1) + between(column);
 }
 
-// Pixels of a rolled image attend only to pixels that were their neighbors before.
+// Biases that let pixels of a rolled image attend only to pixels that were their neighbours before.
 at::Tensor mask_of(std::int64_t height, std::int64_t width, const WindowRule& rule,
                    const at::TensorOptions& options) {
   const auto parts = [&](std::int64_t size) {

@@ -5,7 +5,7 @@ import os
 import lockstep
 from ray import tune
 
-SCENARIO = os.path.abspath("scenarios/ovi2026/vgg16.yaml")  # trials run in folders of their own
+SCENARIO = os.path.abspath("scenarios/ovi2026/vgg16.yaml")  # each trial runs in a folder of its own
 
 
 def cost_of(config):

@@ -1,9 +1,9 @@
 // The format of a cluster's scenario: one declaration per field (core/fields.hpp), from which the
-// reader, the located errors, the JSON Schema and the documentation follow. Include it in code that
-// reads, writes or documents the format; all other code needs cluster_file.hpp alone.
+// reader, the located errors, the JSON Schema and the documentation follow. Code that reads, writes
+// or documents the format includes this header; all other code needs only cluster_file.hpp.
 //
-// `location` keeps the place of a value in the file, so that a check that runs after reading can
-// name it. `check` tests fields against each other once all fields of the map are read.
+// `location` stores the place of a value in the file, so that a check that runs after reading can
+// name that place. `check` tests fields against each other once all fields of the map are read.
 #pragma once
 
 #include <algorithm>

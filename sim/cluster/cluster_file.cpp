@@ -1,5 +1,5 @@
 // Reads a cluster's scenario by the declarations of cluster_fields.hpp. Paths in the file
-// (platform, trace) count from the folder of the file, not from the working directory. Whether
+// (platform, trace) are relative to the folder of the file, not to the working directory. Whether
 // jobs, workloads and cluster fit together is checked later, in question.cpp.
 #include "cluster/cluster_file.hpp"
 
@@ -13,9 +13,9 @@ namespace lockstep {
 
 namespace {
 
-// Reads the root map of a cluster's scenario. A scenario of one training is a likely mistake: it
-// has `strategies` at the root and no `cluster`. Its error names the verb that answers it, where
-// the reader would otherwise report every key as unknown.
+// Reads the root map of a cluster's scenario. Users may pass the scenario of a single training,
+// which has `strategies` at the root and no `cluster`. The error then names the right command;
+// otherwise every key would be reported as unknown.
 ClusterFile read_root(const Node& root, const std::string& file) {
   if (root.kind() == Node::Kind::map && !root.find("cluster") && root.find("strategies")) {
     Diagnostic diagnostic = root.find("strategies")

@@ -28,35 +28,37 @@ struct NodesSpec {
 struct ElasticSpec {
   int least = 1;  // GPUs that a job can start with
   int most = 0;   // 0 = the job's requested count
-  // Training stands still for so long whenever the job's GPUs change.
+  // Seconds without training whenever the job's GPUs change.
   double pause = 0;
 };
 
 // An entry of `workloads:`, one kind of training that jobs refer to by its name.
 struct KindSpec {
   Node training;  // a scenario without name, platform and GPUs
-  // None: a job of this kind is a gang, which runs on all GPUs that it asks for or not at all.
+  // If absent, a job of this kind is a gang: it runs on all GPUs that it asks for or not at all.
   std::optional<ElasticSpec> elastic;
-  // `restart`: from getting GPUs after an eviction to the next step. `checkpoint_period`: training
-  // time between checkpoints; 0 = an evicted job saves its state and loses nothing.
+  // `restart`: seconds between the moment at which an evicted job gets GPUs and its next step.
+  // `checkpoint_period`: seconds of training between checkpoints; 0 = an evicted job saves its
+  // state and loses nothing.
   double restart = 0, checkpoint_period = 0;
-  // Stops of a job in seconds: `switch` when its turn begins, `migration` when it moves to other
-  // GPUs. None = derived from the bytes of its state and the speed of the links.
+  // Seconds for which a job stops: `switching` when its turn begins, `migration` when it moves to
+  // other GPUs. If absent, they follow from the bytes of its state and the speed of the links.
   std::optional<double> switching, migration;
   Location where;
 };
 
-// An entry of `jobs:`; generated jobs and jobs of a trace take the same form.
+// An entry of `jobs:`. Generated jobs and jobs of a trace become entries of this type too.
 struct JobSpec {
   std::string name;
   std::string workload;
   // Seconds after the beginning of the simulation.
   double submit = 0;
   int gpus = 1;
-  // The length: seconds on the GPUs that the job asks for, or samples to train on. Exactly one is
-  // not 0.
+  // The job's length: seconds on the GPUs that it asks for, or samples to train on. Exactly one of
+  // the two is not 0.
   double duration = 0, samples = 0;
-  // Seconds on the GPUs asked for that the scheduler is told; 0 = the scheduler knows the length.
+  // Time limit in seconds on the GPUs that the job asks for. The scheduler plans with it in place
+  // of the length; 0 = the scheduler knows the true length.
   double limit = 0;
   int priority = 0;  // higher ones stand first in line
   Location where, gpus_where, workload_where;
@@ -65,12 +67,12 @@ struct JobSpec {
 // `trace:`, jobs of a real cluster in the format of Slurm's `sacct` (sacct.hpp).
 struct TraceSpec {
   std::string file;
-  std::string workload;   // for jobs whose JobName is no workload; "" = such jobs are an error
+  std::string workload;   // of jobs whose JobName is no workload; "" = such jobs are an error
   std::string partition;  // "" = all
   Location where;
 };
 
-// How long generated jobs run, in seconds on the GPUs that they ask for.
+// The distribution of the lengths of generated jobs, in seconds on the GPUs that they ask for.
 struct FixedLength {
   double seconds = 0;
 };
@@ -87,7 +89,7 @@ struct AlternativeNames<Length> {
   static constexpr std::array names{"fixed", "exponential", "lognormal"};
 };
 
-// An entry of `generated.mix`: one sort of job with its share of all jobs.
+// An entry of `generated.mix`: one type of job and its share of all jobs.
 struct MixSpec {
   std::string workload;
   double weight = 1;         // relative to the sum of all weights
@@ -106,7 +108,7 @@ struct GeneratedSpec {
 
 // `preemption:`, the threshold of the policy of this name.
 struct PreemptionSpec {
-  double after = 3600;  // GPU-seconds that a job may have before newer jobs may evict it
+  double after = 3600;  // GPU-seconds after which newer jobs may evict a job
 };
 
 // `time_slicing:`, the turns of the policy of this name.
@@ -125,7 +127,7 @@ struct ClusterFile {
   std::optional<GeneratedSpec> generated;
   // The first policy is the baseline that the gains of all others are counted against.
   std::vector<Policy> policies{Policy::fifo, Policy::backfill, Policy::preemption, Policy::elastic};
-  std::optional<PreemptionSpec> preemption;  // none = its defaults
+  std::optional<PreemptionSpec> preemption;  // absent = its defaults
   std::optional<TimeSlicingSpec> time_slicing;
   Location slicing_where;
 

@@ -1,6 +1,6 @@
-// Draws jobs: exponential times between submissions (a Poisson process), a sort of job by its
-// weight, then its GPUs and its length. Each draw has a key of its own (seed, job number, kind of
-// draw), so job 7 is the same job in a list of 10 and in a list of 10,000.
+// Draws jobs: the time since the last submission (exponential, a Poisson process), an entry of the
+// mix by its weight, then the GPUs and the length. Each draw has a key of its own (seed, job
+// number, kind of draw), so job 7 is the same job in a list of 10 and in a list of 10,000.
 #include "cluster/generated.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace lockstep {
 
 namespace {
 
-// The last word of a draw's key: four independent draws for each job.
+// The last number of a draw's key. Each job has four independent draws.
 enum Draw : std::uint32_t { arrival, which, how_many, how_long };
 
 // A job's length in seconds: a constant, or a draw of the given mean or median.
@@ -39,9 +39,8 @@ std::vector<JobSpec> generated_jobs(const GeneratedSpec& spec) {
     };
     // Mean time between arrivals: 3600 s / arrivals per hour.
     now += 3600 / spec.per_hour * exponential_draw(key(arrival));
-    // Inverse of the cumulative weights: a uniform point in [0, sum of weights) lies in the
-    // interval of one sort. The bound on `chosen` guards against a rounding remainder after the
-    // last interval.
+    // A uniform number in [0, sum of weights) lies in the interval of exactly one entry. The bound
+    // on `chosen` guards against a rounding remainder after the last interval.
     double left = weights * uniform_draw(key(which));
     std::size_t chosen = 0;
     while (chosen + 1 < spec.mix.size() && left > spec.mix[chosen].weight) {

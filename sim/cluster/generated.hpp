@@ -1,5 +1,5 @@
-// Generates a list of jobs by keyed random draws. Used if a cluster's scenario describes jobs by
-// rates (`generated:`) instead of a list or a trace; question.cpp calls it once.
+// Generates a list of jobs by keyed random draws. question.cpp calls it if a cluster's scenario
+// describes its jobs by rates (`generated:`) instead of a list or a trace.
 #pragma once
 
 #include <vector>

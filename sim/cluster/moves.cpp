@@ -1,6 +1,6 @@
 // Policy migration: running jobs move so that a wide job finds whole nodes (Gandiva, Xiao et al.,
-// OSDI 2018). A move costs the moved job a stop of `migration` seconds, so jobs move only if the
-// first job in line would otherwise lose more GPU time by waiting.
+// OSDI 2018). A move stops the moved job for `migration` seconds. So jobs move only if the first
+// job in line would lose more GPU time by waiting than the moved jobs lose.
 //
 //   before   node 0 |A A . .|   node 1 |B B . .|    C needs 4 GPUs: 4 are free, on two nodes
 //   after    node 0 |A A B B|   node 1 |C C C C|    B has moved
@@ -10,8 +10,9 @@
 
 namespace lockstep {
 
-// Moves jobs on parts of nodes to fuller nodes so that the first job in line fits. Only done if the
-// moved jobs lose less GPU time than the first in line would wait; false: nothing has changed.
+// Moves jobs that hold a part of a node to fuller nodes, so that the first job in line fits.
+// Returns false, and changes nothing, if this is impossible or the moves cost more GPU time than
+// they save.
 bool Scheduler::move_together(std::size_t job) {
   if (options_.policy != Policy::migration) return false;
   // Moves gather free GPUs and make no new ones.
@@ -45,8 +46,8 @@ bool Scheduler::move_together(std::size_t job) {
   return true;
 }
 
-// Running jobs on a part of a node, the largest job of the emptiest node first. Jobs of a whole
-// node or more never move.
+// The running jobs that hold a part of a node, ordered by free GPUs of the node and then by size,
+// both descending. Jobs with a whole node or more never move.
 std::vector<std::size_t> Scheduler::emptiest_first() const {
   std::vector<std::size_t> movable;
   for (const std::size_t running : running_) {
@@ -80,7 +81,7 @@ void Scheduler::leave_unneeded(std::vector<Move>& moves, Nodes& nodes, int gpus)
 }
 
 // Carries out the moves. All jobs leave their GPUs before any takes new ones, because a job may
-// move to GPUs that another one leaves. Work done so far is settled at the old place.
+// move to GPUs that another one leaves. Work done so far is counted with the old GPUs.
 void Scheduler::migrate(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
     const State& state = states_[move.job];

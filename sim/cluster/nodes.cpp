@@ -1,7 +1,7 @@
 // Counts the free GPUs of each node, and places jobs on as few nodes as possible (best fit: the
 // remainder of a job goes to the fullest node with room). Single GPUs have no identity, only their
-// node matters. `count_[n]`, the number of nodes with exactly n free GPUs, makes fits() a sum over
-// GPUs per node rather than over nodes.
+// node matters. `count_[n]` is the number of nodes with exactly n free GPUs; with it the time of
+// fits() grows with the GPUs of a node, not with the number of nodes.
 #include "cluster/nodes.hpp"
 
 #include <algorithm>
@@ -17,18 +17,19 @@ Nodes::Nodes(int nodes, int gpus_per_node)
   count_.back() = nodes;
 }
 
-// A job of g GPUs needs g / gpus_per_node entirely free nodes, and for the remainder one further
-// node with so many free GPUs.
+// A job of g GPUs needs g / gpus_per_node entirely free nodes, and one further node with at least
+// as many free GPUs as the remainder.
 bool Nodes::fits(int gpus) const {
   const int whole = gpus / gpus_per_node_, rest = gpus % gpus_per_node_;
   if (gpus > free_gpus_ || count_.back() < whole) return false;
-  // A further entirely free node holds any remainder; else look for a partly free one.
+  // A further entirely free node holds any remainder; otherwise a partly free node must hold it.
   if (rest == 0 || count_.back() > whole) return true;
   return std::accumulate(count_.begin() + rest, count_.end() - 1, 0) > 0;
 }
 
-// One pass over the nodes: the first free nodes become the whole ones, and `best` the fullest node
-// that holds the remainder. Ties go to the lowest number, so that placement is deterministic.
+// One pass over the nodes takes the first entirely free nodes as whole nodes, and finds `best`, the
+// fullest node that can hold the remainder. Ties go to the lowest number, so that placement is
+// deterministic.
 Allocation Nodes::place(int gpus) const {
   int whole = gpus / gpus_per_node_;
   const int rest = gpus % gpus_per_node_;
@@ -62,8 +63,8 @@ void Nodes::release(const Allocation& allocation) {
   for (const Share& share : allocation) change(share.node, share.gpus);
 }
 
-// The last share first fills up to a whole node, because growth must not move GPUs that the job
-// has. Further GPUs are placed like a job of their own. On failure the books are restored.
+// The last share first grows to a whole node, because growth must not move GPUs that the job has.
+// Further GPUs are placed like a separate job. On failure the free counts are restored.
 bool Nodes::grow(Allocation& allocation, int gpus) {
   Allocation grown = allocation;
   int lacking = gpus - gpus_in(allocation);
@@ -90,8 +91,8 @@ bool Nodes::grow(Allocation& allocation, int gpus) {
   return true;
 }
 
-// Adds `gpus` (negative: takes) to the free ones of a node, and moves the node to its new class in
-// `count_`.
+// Adds `gpus` (may be negative) to the free GPUs of a node, and counts the node under its new
+// number in `count_`.
 void Nodes::change(int node, int gpus) {
   int& free = free_[static_cast<std::size_t>(node)];
   --count_[static_cast<std::size_t>(free)];

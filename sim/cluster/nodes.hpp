@@ -1,6 +1,6 @@
-// The free GPUs of a cluster, by node. Used by the scheduler to place jobs. A job is placed as
-// compactly as the simulator assumes for its speed: on whole nodes, and the remainder on one
-// further node. The class is a value: policies plan on copies and keep the copy if the plan works.
+// The free GPUs of a cluster, by node. The scheduler uses it to place jobs. A job gets whole nodes,
+// and a part of one further node for the remainder; the simulated speeds assume the same compact
+// placement. The class is a value: policies plan on copies and keep the copy if the plan works.
 #pragma once
 
 #include <vector>
@@ -32,10 +32,11 @@ class Nodes {
   int nodes() const { return static_cast<int>(free_.size()); }
   int free_gpus() const { return free_gpus_; }
   int free_on(int node) const { return free_[static_cast<std::size_t>(node)]; }
-  // Whether place(gpus) finds room: enough whole nodes and a node for the remainder. So many free
-  // GPUs that are scattered over nodes do not fit.
+  // Whether place(gpus) finds enough entirely free nodes and a node for the remainder. Free GPUs
+  // that are scattered over several nodes are not enough.
   bool fits(int gpus) const;
-  // The place for so many GPUs: the remainder goes to the fullest node with enough room.
+  // Chooses `gpus` free GPUs: entirely free nodes, and for the remainder the fullest node that has
+  // enough free GPUs.
   // REQUIRES: fits(gpus).
   Allocation place(int gpus) const;
   // Whether all of the allocation's GPUs are free.

@@ -1,5 +1,5 @@
-// Condenses a schedule into waits, completions, utilization and gains, by the formulas of
-// docs/cluster.md. Quantiles come from core/statistics.hpp.
+// Computes waits, completion times, utilisation and the other results of a schedule, and the gains
+// of a policy, by the formulas of docs/cluster.md. Quantiles come from core/statistics.hpp.
 #include "cluster/outcome.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ Spread spread(const std::vector<double>& values) {
 }  // namespace
 
 // `held`, `lost` and `idle` are GPU-seconds of all jobs. `all` is the GPU time of the cluster from
-// the first submission to the last end; it is the denominator of utilization and fragmentation.
+// the first submission to the last end; it is the denominator of utilisation and fragmentation.
 PolicyOutcome outcome_of(Policy policy, const ClusterSize& size,
                          const std::vector<ClusterJob>& jobs, const Schedule& schedule) {
   PolicyOutcome outcome;

@@ -1,5 +1,6 @@
-// The figures of a schedule, for the table, JSON and CSV of `lockstep cluster`. Computed after
-// schedule() for each policy. Formulas: docs/cluster.md.
+// The results of a schedule (waits, makespan, utilisation and others), for the table, JSON and CSV
+// of `lockstep cluster`. answer_cluster() computes them for each policy. docs/cluster.md has the
+// formulas.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace lockstep {
 
-// Mean, median and 90th percentile of a figure over all jobs, in seconds.
+// Mean, median and 90th percentile of a time over all jobs, in seconds.
 struct Spread {
   double mean = 0, median = 0, p90 = 0;
 };
@@ -21,10 +22,10 @@ struct PolicyOutcome {
   double makespan = 0;  // seconds from the first submission to the last end
   // GPU time held by jobs / (GPUs of the cluster x makespan).
   double utilisation = 0;
-  // GPU time that was free although the first in line asked for no more than was free, over the
-  // same denominator: only a compact place was missing.
+  // GPU time that was free although enough GPUs for the first job in line were free (they were
+  // scattered over nodes), over the same denominator.
   double fragmentation = 0;
-  // GPU time of work that was done twice after an eviction, over the GPU time held.
+  // GPU time of work that an eviction lost, over the GPU time held.
   double lost = 0;
   // GPU time of restarts, pauses, switches and moves, over the GPU time held.
   double idle = 0;
@@ -33,11 +34,11 @@ struct PolicyOutcome {
   std::vector<JobRun> jobs;
 };
 
-// REQUIRES: `schedule` is that of `jobs` on a cluster of this size.
+// REQUIRES: `schedule` is the schedule of `jobs` on a cluster of this size.
 PolicyOutcome outcome_of(Policy policy, const ClusterSize& size,
                          const std::vector<ClusterJob>& jobs, const Schedule& schedule);
 
-// Jobs of one kind under one policy, against another policy.
+// Compares the jobs of one kind under one policy with the same jobs under the baseline policy.
 struct Gain {
   // `sooner`, `later`: jobs that complete more than 1 % earlier or later than under the baseline.
   int jobs = 0, sooner = 0, later = 0;

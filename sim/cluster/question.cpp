@@ -1,6 +1,7 @@
-// From a cluster's scenario to answers: simulates every kind of training at every GPU count that
-// its jobs may get, and plays each policy with these speeds. Simulation is the expensive part, and
-// the number of (kind, GPU count) pairs is small, so 10,000 jobs cost hardly more than ten.
+// Answers a cluster's scenario: simulates every kind of training at every GPU count that its jobs
+// may get, then simulates each policy with these speeds. The simulation of trainings is the
+// expensive part, but there are few pairs of kind and GPU count, so 10,000 jobs take hardly longer
+// than ten.
 #include "cluster/question.hpp"
 
 #include <fmt/format.h>
@@ -22,14 +23,14 @@ namespace lockstep {
 
 namespace {
 
-// Bound on the turns of time slicing over all jobs: each turn is an event that is simulated.
+// Largest total number of turns under time slicing, because each turn is a simulated event.
 constexpr double most_turns = 1e7;
 
-// Builds a ClusterQuestion. Collects located errors in `faults_` and throws them together, as long
-// as one error does not make the next check meaningless.
+// Builds a ClusterQuestion. Collects located errors in `faults_`, and throws them together before a
+// step that relies on the checked values.
 class Asker {
  public:
-  // Loads the platform, and checks that it may have so many nodes.
+  // Loads the platform, and checks that it may have as many nodes as the file says.
   explicit Asker(const ClusterFile& file) : file_(file) {
     for (const auto& [name, spec] : file.workloads) names_.push_back(name);
     Misfits misfits;
@@ -49,8 +50,8 @@ class Asker {
     misfits.throw_if_any();
   }
 
-  // Steps: workloads to kinds, the list of jobs, the GPU counts that each kind may get, the speed
-  // of each kind at these counts, the work of each job.
+  // Converts the workloads to kinds, lists the jobs, collects the GPU counts that each kind may
+  // get, simulates the speed of each kind at these counts, and computes the work of each job.
   ClusterQuestion ask(const RunOptions& options) {
     ClusterQuestion question;
     question.name = file_.name;
@@ -92,11 +93,11 @@ class Asker {
       for (const int size : sizes_of(kind, job.gpus)) counts[job.kind].insert(size);
       question.jobs.push_back(std::move(job));
     }
-    // The stop of a switch or a move, by kind and GPU count.
+    // Seconds of a switch and of a move, by kind and GPU count.
     std::vector<std::map<int, Stops>> stops(names_.size());
     for (std::size_t k = 0; k < names_.size(); ++k) {
       const Scenario training = training_of(names_[k]);
-      // Reports wrong names also in trainings that no job uses.
+      // Trainings that no job uses are not simulated, but wrong file names in them are reported.
       if (counts[k].empty()) {
         in_training(training, [&] { InputFiles().of(training); });
       } else {
@@ -107,8 +108,8 @@ class Asker {
         });
       }
     }
-    // A job's work is in samples. A length in seconds becomes the samples that the job trains in
-    // this time on the GPUs that it asks for; on fewer GPUs it then takes longer.
+    // A job's work is in samples. A length in seconds becomes the number of samples that the job
+    // trains in this time on the GPUs that it asks for. On fewer GPUs the job then takes longer.
     for (std::size_t j = 0; j < specs.size(); ++j) {
       ClusterJob& job = question.jobs[j];
       const double rate = question.kinds[job.kind].rates.at(job.gpus);
@@ -122,13 +123,13 @@ class Asker {
   }
 
  private:
-  // Seconds that a job stands still for a switch and for a move.
+  // Seconds for which a job stops at a switch and at a move.
   struct Stops {
     double switching = 0, migration = 0;
   };
 
-  // The jobs of the file, from whichever of its three lists is given, with all names and sizes
-  // checked. For generated jobs the entries of the mix are checked instead of every job.
+  // Returns the file's jobs (`jobs`, `trace` or `generated`) with workload names and sizes checked.
+  // For generated jobs the entries of the mix are checked instead of every job.
   std::vector<JobSpec> listed(std::vector<std::string>& notes) {
     std::vector<JobSpec> specs;
     if (file_.generated) {
@@ -153,8 +154,9 @@ class Asker {
     return specs;
   }
 
-  // The jobs of a Slurm trace. Jobs that the cluster cannot hold are left out and counted in a
-  // note; a job whose name is no workload takes `trace.workload`, or is an error.
+  // Returns the jobs of a Slurm trace. Jobs that the cluster cannot hold are left out and counted
+  // in a note; a job whose name is no workload gets `trace.workload`, or is an error if that is
+  // empty.
   std::vector<JobSpec> traced(std::vector<std::string>& notes) {
     const TraceSpec& trace = *file_.trace;
     if (!std::filesystem::is_regular_file(trace.file)) {
@@ -172,13 +174,13 @@ class Asker {
       const bool named = std::binary_search(names_.begin(), names_.end(), traced.name);
       spec.workload = named ? traced.name : trace.workload;
       spec.submit = traced.submit;
-      // A row that names nodes but no GPUs had whole nodes.
+      // A job whose row names nodes but no GPUs had whole nodes.
       spec.gpus = traced.gpus > 0 ? traced.gpus : traced.nodes * size_.gpus_per_node;
       if (spec.gpus > all) {
         ++recorded.left_out["larger than the cluster"];
         continue;
       }
-      // The length counts on the GPUs that the job had, which are also the GPUs that it asks for.
+      // The recorded length refers to the GPUs that the job had, and here the job asks for as many.
       spec.duration = traced.elapsed;
       spec.limit = traced.limit;
       const Location where{trace.file, traced.line, 1};
@@ -208,7 +210,8 @@ class Asker {
                  allowed_hint(workload, names_)});
   }
 
-  // Reports a job that can never start, or asks for more GPUs than its elastic workload can use.
+  // Reports a job that asks for more GPUs than the cluster has, or than its elastic workload can
+  // use.
   void fits(int gpus, const std::string& workload, const Location& where,
             const std::string& field) {
     const int all = size_.nodes * size_.gpus_per_node;
@@ -227,8 +230,8 @@ class Asker {
                  fmt::format("`most: {}` in workloads.{}.elastic, or fewer", gpus, workload)});
   }
 
-  // Reports fields of a training that have no effect here: jobs give the lengths, and GPUs of a
-  // cluster do not fail.
+  // Reports fields of a training that have no effect in a cluster. For example, the jobs determine
+  // the lengths, and a cluster's GPUs do not fail.
   static void check_effect(const Node& training) {
     Diagnostics without;
     const auto check = [&](const char* key, const char* hint) {
@@ -247,14 +250,14 @@ class Asker {
     // An anchor row with a `total_time` needs the dataset to become a step time.
     const bool dated = std::any_of(rows.begin(), rows.end(),
                                    [](const Node& row) { return row.find("total_time"); });
-    // An anchor's total time is that of a length.
+    // Otherwise `dataset` has no effect, because the jobs determine the lengths.
     if (!dated) check("dataset", "lengths are `duration` or `samples` of the jobs");
     without.throw_if_any();
   }
 
-  // A workload's `training` as a complete scenario: the cluster supplies name and platform, and
-  // rates() the GPU counts. Throws ConfigError if the training has these fields or several
-  // strategies.
+  // Makes a workload's `training` a complete scenario: its name is the workload's, the platform is
+  // the cluster's, and rates() adds the GPU counts. Throws ConfigError if the training has these
+  // fields or several strategies.
   Scenario training_of(const std::string& name) {
     const KindSpec& spec = file_.workloads.at(name);
     Node training = spec.training;
@@ -277,13 +280,13 @@ class Asker {
       throw ConfigError(
           training.find("strategies")->error("a job trains with one strategy", "keep one"));
     }
-    // Measured rows are for `lockstep validate`, and have no part in a cluster.
+    // Only `lockstep validate` uses measured rows.
     scenario.measured.clear();
     return scenario;
   }
 
-  // Runs `action` and corrects its errors: run_scenario() calls fields `batch`, `strategies[0]` and
-  // so on, but here they stand below `workloads.NAME.training`.
+  // Runs `action` and corrects the field names in its errors: run_scenario() names fields such as
+  // `batch` or `strategies[0]`, but in this file they stand below `workloads.NAME.training`.
   template <class Action>
   void in_training(const Scenario& training, Action&& action) {
     try {
@@ -301,8 +304,8 @@ class Asker {
     }
   }
 
-  // A global batch may divide by one GPU count and not by another. The error names the count that a
-  // job may get, which the user cannot see in the training itself.
+  // A global batch may be divisible by one GPU count and not by another. The error names the GPU
+  // count of the job, which the user cannot see in the training itself.
   void check_batch(const Scenario& training, const std::set<int>& counts, bool elastic) {
     for (const int gpus : counts) {
       try {
@@ -318,12 +321,13 @@ class Asker {
   }
 
   // Simulated samples per second by GPU count, for the one strategy of a training. Throws
-  // ConfigError if the training does not fit into the memory of some count.
+  // ConfigError if the training does not fit into memory at one of the GPU counts.
   std::map<int, double> rates(Scenario scenario, const std::set<int>& counts,
                               const RunOptions& options, ClusterQuestion& question) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     std::set<int> simulated = counts;
-    // The report on an anchor covers simulated points only, so its GPU counts are simulated, too.
+    // run_scenario() reports on an anchor only at simulated GPU counts, so the anchor's counts are
+    // also simulated.
     for (const MeasuredRow& row : scenario.anchor) simulated.insert(row.gpus);
     scenario.gpus.assign(simulated.begin(), simulated.end());
     const ResultRecord record = run_scenario(scenario, options);
@@ -344,9 +348,10 @@ class Asker {
     return rates;
   }
 
-  // Stops by GPU count, unless the file states them. The state that a job holds between two steps
-  // (parameters, optimizer) goes to the host's memory and another job's state comes from there: two
-  // copies. To another node the state also goes through the network.
+  // Seconds of a switch and of a move by GPU count; values stated in the file win. In a switch, the
+  // state that a job has between two steps (parameters, optimizer) is copied to the host's memory,
+  // and another job's state is copied back: two copies. A move also sends the state through the
+  // network.
   std::map<int, Stops> stops_of(Scenario scenario, const std::set<int>& counts) {
     const KindSpec& spec = file_.workloads.at(scenario.name);
     scenario.gpus.assign(counts.begin(), counts.end());
@@ -360,8 +365,8 @@ class Asker {
     return stops;
   }
 
-  // Refuses a slice so short that its turns would take too long to simulate. The bound assumes that
-  // every job trains in full slices: length / slice turns.
+  // Refuses a slice so short that its turns would take too long to simulate. The number of turns is
+  // estimated as length / slice for each job.
   void check_turns(const ClusterQuestion& question) {
     const auto& policies = question.policies;
     if (std::count(policies.begin(), policies.end(), Policy::time_slicing) == 0) return;
@@ -377,7 +382,7 @@ class Asker {
   }
 
   const ClusterFile& file_;
-  // Names of workloads, sorted: the index of a name is the index of its kind.
+  // Sorted names of the workloads. The index of a name is the index of its kind.
   std::vector<std::string> names_;
   ClusterSize size_;
   std::string platform_;

@@ -1,6 +1,6 @@
-// The question of `lockstep cluster`, complete for the scheduler: a cluster, its jobs, and the
-// speed of every kind of job. answer_cluster() builds it, plays every policy and returns the
-// answers for one of the renderings below.
+// Everything that the scheduler of `lockstep cluster` needs: a cluster, its jobs, and the speed of
+// every kind of job. answer_cluster() builds this question and simulates every policy; the
+// functions at the end render its result.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,11 @@ struct ClusterQuestion {
   std::vector<JobKind> kinds;
   std::vector<ClusterJob> jobs;
   std::vector<Policy> policies;
-  // GPU-seconds (Policy::preemption); seconds of a turn (Policy::time_slicing).
+  // `service_before_eviction`: GPU-seconds (Policy::preemption). `slice`: seconds of a turn
+  // (Policy::time_slicing).
   double service_before_eviction = 0, slice = 0;
-  // Remarks of the simulated trainings, each with its workload's name, and jobs left out of a
-  // trace.
+  // Warnings of the simulated trainings, each with its workload's name, and notes on jobs that were
+  // left out of a trace.
   std::vector<std::string> warnings;
 };
 
@@ -35,7 +36,8 @@ inline bool stops_jobs(const std::vector<Policy>& policies) {
   });
 }
 
-// Simulates all speeds. Throws ConfigError, located in the file, its trace or a training.
+// Reads the jobs and simulates all speeds. Throws ConfigError, located in the file, its trace or a
+// training.
 ClusterQuestion cluster_question(const ClusterFile& file, const RunOptions& options = {});
 
 // The question with the outcome of each policy.
@@ -44,10 +46,12 @@ struct ClusterAnswer {
   // By policy, in the question's order; the first is the baseline.
   std::vector<PolicyOutcome> outcomes;
 };
-// cluster_question() and schedule() for each policy. Throws as cluster_question().
+// Calls cluster_question(), then schedule() for each policy. Throws the errors of
+// cluster_question().
 ClusterAnswer answer_cluster(const ClusterFile& file, const RunOptions& options = {});
 
-// Renderings (render.cpp): tables for people, one JSON document, and a CSV row per policy and job.
+// Renders the answer (render.cpp) as tables for people, as one JSON document, or as CSV with one
+// row for each policy and job.
 std::string cluster_text(const ClusterAnswer& answer);
 std::string cluster_json(const ClusterAnswer& answer);
 std::string cluster_csv(const ClusterAnswer& answer);

@@ -1,5 +1,5 @@
-// Renders the answers of `lockstep cluster` as tables, JSON and CSV. Tables round for reading; JSON
-// and CSV keep plain seconds, as programs compute with them.
+// Renders the answers of `lockstep cluster` as tables, JSON and CSV. Values in tables are rounded
+// for reading; JSON and CSV contain plain seconds, because programs compute with them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ using Json = nlohmann::ordered_json;
 // Version of the JSON document.
 constexpr int cluster_schema_version = 1;
 
-// A duration in the largest fitting unit, e.g. "3.42 h": schedules span seconds to weeks.
+// A duration in a unit that fits its size, for example "3.42 h", because schedules span seconds to
+// weeks.
 std::string long_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);
   if (seconds < 3600) return fmt::format("{:.1f} min", seconds / 60);
@@ -29,7 +30,7 @@ std::string long_text(double seconds) {
   return fmt::format("{:.2f} d", seconds / 86400);
 }
 
-// One row per policy. The column of migrations appears only if some policy migrated.
+// One row per policy. The column of migrations appears only if some policy moved a job.
 std::string policies_table(const ClusterAnswer& answer) {
   std::vector<Table::Column> columns{{"policy", Align::left},
                                      {"waits: mean"},
@@ -60,7 +61,7 @@ std::string policies_table(const ClusterAnswer& answer) {
     cells.push_back(percent(o.fragmentation));
     cells.push_back(std::to_string(o.evictions));
     cells.push_back(std::to_string(o.resizes));
-    // People see one figure for time without progress; JSON has both parts.
+    // The table shows one percentage for time without progress; JSON has both parts.
     cells.push_back(percent(o.lost + o.idle));
     if (moved) cells.push_back(std::to_string(o.migrations));
     table.add_row(cells);
@@ -68,8 +69,8 @@ std::string policies_table(const ClusterAnswer& answer) {
   return table.folded(text_width, 1);
 }
 
-// Per workload and policy: mean completion, and the shares of jobs that the policy brings forward
-// or delays against the first policy.
+// For each workload and policy: mean time to completion, and the shares of jobs that complete
+// sooner or later than under the first policy.
 std::string gains_table(const ClusterAnswer& answer) {
   Table table({{"workload", Align::left},
                {"jobs"},
@@ -92,8 +93,8 @@ std::string gains_table(const ClusterAnswer& answer) {
   return table.folded(text_width, 1);
 }
 
-// The simulated speeds that the schedules are based on, with the stops of jobs where a policy
-// suspends or moves them.
+// The simulated speeds on which the schedules are based. If a policy suspends or moves jobs, the
+// table also has the duration of a switch and of a move.
 std::string speeds_table(const ClusterAnswer& answer) {
   const ClusterQuestion& q = answer.question;
   std::vector<Table::Column> columns{
@@ -107,7 +108,7 @@ std::string speeds_table(const ClusterAnswer& answer) {
       const bool first = gpus == kind.rates.begin()->first;
       std::vector<std::string> cells{first ? kind.name : "", std::to_string(gpus), rate_text(rate),
                                      rate_text(rate / gpus)};
-      // Stops are kept by job; any job of this kind and size has them.
+      // These durations are members of ClusterJob; all jobs of one kind and size have the same.
       const auto job = std::find_if(q.jobs.begin(), q.jobs.end(), [&](const ClusterJob& asking) {
         return asking.kind == k && asking.gpus == gpus;
       });
@@ -157,7 +158,7 @@ std::string cluster_json(const ClusterAnswer& answer) {
     for (const auto& [gpus, rate] : kind.rates) speeds[std::to_string(gpus)] = rate;
     document["workloads"][kind.name]["samples_per_second"] = speeds;
   }
-  // Stops belong to a kind and a GPU count; jobs of the same kind and count write the same value.
+  // All jobs of one kind and GPU count have the same values, so they may overwrite each other's.
   for (const ClusterJob& job : q.jobs) {
     if (!stops_jobs(q.policies)) break;
     Json& workload = document["workloads"][q.kinds[job.kind].name];
@@ -206,7 +207,7 @@ std::string cluster_csv(const ClusterAnswer& answer) {
                {"migrations"}});
   const auto text = [](auto value) { return fmt::format("{}", value); };
   const auto seconds = [](double value) {
-    // No finer than same_moment, within which the order of events is not meaningful.
+    // Rounded to same_moment, because the order of events within it has no meaning.
     return fmt::format("{}", std::round(value * 1e6) / 1e6);
   };
   const ClusterQuestion& q = answer.question;

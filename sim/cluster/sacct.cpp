@@ -1,6 +1,7 @@
-// Parses the output of Slurm's `sacct` (`-P`, `-p`, or exported as CSV) line by line: columns by
-// name, durations, times, lists of trackable resources (TRES). Formats follow sacct's manual page,
-// section "Job Accounting Fields", and the layouts that older versions of Slurm print.
+// Parses the output of Slurm's `sacct` (`-P`, `-p`, or exported as CSV) line by line. Columns are
+// found by name; cells hold durations, times, counts and lists of trackable resources (TRES).
+// Formats follow sacct's manual page, section "Job Accounting Fields", and the layouts that older
+// versions of Slurm print.
 #include "cluster/sacct.hpp"
 
 #include <fmt/format.h>
@@ -22,12 +23,12 @@ namespace lockstep {
 
 namespace {
 
-// Bounds that keep sums of seconds and GPUs within the range of their types.
+// Largest accepted values, so that sums of seconds and GPUs stay within the range of their types.
 constexpr double most_seconds = 1e12;
 constexpr int most_count = 1'000'000;
 
-// The cells of a line. Cells between commas are quoted by RFC 4180, where "" inside quotes is one
-// quotation mark. Output of `sacct -P` is never quoted.
+// The cells of a line. Cells that are separated by commas may be quoted as in RFC 4180, in which ""
+// inside quotes is one quotation mark. Output of `sacct -P` is never quoted.
 std::vector<std::string> cells_of(std::string_view line, char separator) {
   std::vector<std::string> cells(1);
   bool quoted = false;
@@ -45,7 +46,7 @@ std::vector<std::string> cells_of(std::string_view line, char separator) {
   return cells;
 }
 
-// A non-negative number up to `most_seconds`; nothing if any character is left over.
+// A number from 0 to `most_seconds`; nothing if the text has any other character.
 std::optional<double> number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -54,7 +55,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-// A part of a date or a clock; nothing unless all characters are digits.
+// A part of a date or of a time of day; nothing unless all characters are digits.
 std::optional<unsigned> digits(std::string_view text) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -63,13 +64,13 @@ std::optional<unsigned> digits(std::string_view text) {
 }
 
 // Seconds of sacct's `Elapsed` and `Timelimit`: [days-]hours:minutes:seconds or minutes:seconds.
-// Each part but the largest must be below its limit (60, 60, 24).
+// Each part except the first must be below its limit (60, 60, 24).
 std::optional<double> clock_seconds(std::string_view text) {
   std::vector<unsigned> parts;
   std::size_t from = 0;
   const auto dash = text.find('-');
   while (from <= text.size()) {
-    // A dash separates only the first part, the days.
+    // Only the days, the first part, end with a dash.
     const auto end = std::min(text.find_first_of(parts.empty() ? "-:" : ":", from), text.size());
     const auto part = digits(text.substr(from, end - from));
     if (!part) return std::nullopt;
@@ -82,7 +83,7 @@ std::optional<double> clock_seconds(std::string_view text) {
   constexpr std::array<unsigned, 3> below{60, 60, 24};
   double seconds = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    // Parts are read from the largest unit; u counts units from seconds upward.
+    // Parts begin with the largest unit; u is the index of a unit, with seconds as 0.
     const std::size_t u = parts.size() - 1 - i;
     if (i > 0 && parts[i] >= below[u]) return std::nullopt;
     seconds += unit[u] * parts[i];
@@ -90,8 +91,8 @@ std::optional<double> clock_seconds(std::string_view text) {
   return seconds;
 }
 
-// Seconds since 1970 of `Submit`: 2024-03-01T12:00:00, or the number itself. Time zones cancel,
-// because only differences between submissions matter.
+// The value of `Submit` in seconds since 1970. The text is a date such as 2024-03-01T12:00:00 or
+// such a number. Time zones cancel, because only differences between submissions matter.
 std::optional<double> moment(std::string_view text) {
   if (const auto seconds = number(text)) return seconds;
   if (text.size() != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T') return std::nullopt;
@@ -112,9 +113,9 @@ std::optional<int> count_of(std::string_view text) {
   return static_cast<int>(*count);
 }
 
-// GPUs of a TRES list: 8 of "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 = none named.
-// The untyped entry `gres/gpu` is the total; without it the typed entries add up. Memory and
-// utilization of GPUs (gres/gpumem, gres/gpuutil) are not counts of GPUs.
+// The GPUs in a TRES list: 8 in "billing=64,cpu=64,gres/gpu=8,gres/gpu:a100=8,node=1"; 0 if the
+// list names none. The untyped entry `gres/gpu` is the total; without it the typed entries are
+// added. Memory and utilisation of GPUs (gres/gpumem, gres/gpuutil) are not counts of GPUs.
 std::optional<int> gpus_of_tres(const std::string& resources) {
   int typed = 0;
   for (const std::string& part : cells_of(resources, ',')) {
@@ -122,15 +123,15 @@ std::optional<int> gpus_of_tres(const std::string& resources) {
     if (!all && !part.starts_with("gres/gpu:")) continue;
     const auto sign = part.find('=');
     const auto count = sign == std::string::npos ? std::nullopt : count_of(part.substr(sign + 1));
-    // Nothing for a malformed count.
+    // Returns nothing for a malformed count.
     if (!count || all) return count;
     typed = std::min(most_count, typed + *count);
   }
   return typed;
 }
 
-// GPUs of a GRES list as older versions of Slurm write it: 3 of "gpu:2,gres:gpu:a100:1,mps:100". An
-// entry without a count (gpu, gpu:a100) is one GPU.
+// The GPUs in a GRES list of older versions of Slurm: 3 in "gpu:2,gres:gpu:a100:1,mps:100". An
+// entry without a count (gpu, gpu:a100) means one GPU.
 std::optional<int> gpus_of_gres(const std::string& resources) {
   int gpus = 0;
   for (std::string part : cells_of(resources, ',')) {
@@ -156,7 +157,7 @@ class SacctReader {
     std::vector<TracedJob>& jobs = trace_.jobs;
     // Spreadsheets write a byte order mark in front of UTF-8.
     if (constexpr std::string_view mark = "\xEF\xBB\xBF"; text.starts_with(mark)) {
-      text.remove_prefix(mark.size());  // as spreadsheets write it
+      text.remove_prefix(mark.size());
     }
     while (!text.empty()) {
       const auto end = text.find('\n');
@@ -172,7 +173,7 @@ class SacctReader {
       }
     }
     if (columns_.empty()) fault("", "is empty", "first a line of column names");
-    // Needs all rows: whether this file names GPUs at all shows only then.
+    // Runs after all rows are read, because it depends on whether any job of the file has GPUs.
     leave_out_jobs_on_cpus(jobs);
     faults_.throw_if_any();
     if (jobs.empty() && !partition_.empty() && partitions_.count(partition_) == 0) {
@@ -181,7 +182,7 @@ class SacctReader {
                        allowed_hint(partition_, {partitions_.begin(), partitions_.end()}));
     }
     if (jobs.empty()) throw file_error(file_, "", "holds no job that ran");
-    // Times become relative to the first submission, the zero of the simulation.
+    // Times become relative to the first submission, which is time 0 of the simulation.
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const auto& a, const auto& b) { return a.submit < b.submit; });
     const double first = jobs.front().submit;
@@ -190,14 +191,14 @@ class SacctReader {
   }
 
  private:
-  // An error at the present line; at no line if the file is empty.
+  // Records an error at the current line; an empty file has no line.
   void fault(const std::string& column, std::string message, std::string hint = "") {
     faults_.add({{file_, line_, line_ > 0 ? 1 : 0}, column, std::move(message), std::move(hint)});
   }
 
-  // Slurm names GPUs in TRES only where it is configured to count them. If any row of the file
-  // names GPUs, then a TRES list without GPUs belongs to a job on CPUs. In all other files the
-  // number of nodes says how many GPUs a job had.
+  // Slurm names GPUs in TRES lists only if it is configured to count them. If any row of the file
+  // names GPUs, a TRES list without GPUs belongs to a job on CPUs. In all other files the number of
+  // nodes determines the GPUs of a job.
   void leave_out_jobs_on_cpus(std::vector<TracedJob>& jobs) {
     const auto has_gpus = [](const TracedJob& job) { return job.gpus > 0; };
     if (std::any_of(jobs.begin(), jobs.end(), has_gpus)) {
@@ -214,7 +215,7 @@ class SacctReader {
   }
 
   // Takes `|` as the separator if the line has one, a comma otherwise. Throws ConfigError unless
-  // every needed figure has at least one of its possible columns.
+  // each needed value has at least one of its possible columns.
   void read_header(std::string_view line) {
     separator_ = line.find('|') != std::string_view::npos ? '|' : ',';
     const auto names = cells_of(line, separator_);
@@ -235,7 +236,8 @@ class SacctReader {
     faults_.throw_if_any();
   }
 
-  // The first of these columns with a value, as (column, value); an empty value if none has one.
+  // The first of these columns that has a value, as (column, value). If none has one, the value is
+  // empty.
   std::pair<std::string, std::string> cell(const std::vector<std::string>& names) const {
     for (const auto& name : names) {
       const auto column = columns_.find(name);
@@ -246,7 +248,7 @@ class SacctReader {
     return {names.front(), ""};
   }
 
-  // A job, or nothing for a row that is left out or wrong; wrong rows are also recorded in
+  // Returns a job, or nothing for a row that is left out or wrong. Errors are recorded in
   // `faults_`.
   std::optional<TracedJob> read_row(std::string_view line) {
     cells_ = cells_of(line, separator_);
@@ -260,7 +262,7 @@ class SacctReader {
     TracedJob job;
     job.line = line_;
     job.id = cell({"JobID", "JobIDRaw"}).second;
-    // Rows such as 12.batch and 12.0 are steps of job 12, whose own row has the whole length.
+    // Rows such as 12.batch and 12.0 are steps of job 12; the row of job 12 has the whole length.
     if (job.id.find('.') != std::string::npos) return std::nullopt;
     if (!partition_.empty()) {
       const std::string partition = cell({"Partition"}).second;
@@ -270,13 +272,13 @@ class SacctReader {
     job.name = cell({"JobName"}).second;
     const auto [elapsed_name, elapsed] = cell({"ElapsedRaw", "Elapsed"});
     const std::string state = cell({"State"}).second, start = cell({"Start"}).second;
-    // States and start times of jobs that never got GPUs: they waited, failed to boot, or were
-    // revoked on this cluster of a federation.
+    // These states and start times mean that the job never got GPUs: it waited, its nodes failed to
+    // boot, or another cluster of a federation ran it.
     const bool waited = state == "PENDING" || state == "BOOT_FAIL" || state == "REVOKED" ||
                         start == "Unknown" || start == "None";
     if (elapsed.empty() || waited) return left_out("that never ran");
     const auto ran = elapsed_name == "ElapsedRaw" ? number(elapsed) : clock_seconds(elapsed);
-    // Other columns of jobs that never ran are not checked: PENDING jobs have no times.
+    // The other columns of jobs that never ran are not checked, because PENDING jobs have no times.
     if (ran && *ran <= 0) return left_out("that never ran");
     // All errors of a row are reported at once.
     const std::size_t faults = faults_.list().size();
@@ -297,14 +299,14 @@ class SacctReader {
     return job;
   }
 
-  // Counts a job that is left out; the note to the user names the reason.
+  // Counts a job that is left out, under the reason that the note to the user names.
   std::optional<TracedJob> left_out(const std::string& reason) {
     ++trace_.left_out[reason];
     return std::nullopt;
   }
 
-  // Reads the GPUs from the first column that names GPUs; allocated resources come before requested
-  // ones.
+  // Reads the GPUs from the first column that names any; columns of allocated resources precede
+  // columns of requested ones.
   void read_gpus(TracedJob& job) {
     for (const char* name : {"AllocTRES", "AllocGRES", "ReqTRES", "ReqGRES"}) {
       const std::string text = cell({name}).second;
@@ -319,12 +321,12 @@ class SacctReader {
       }
       if (!gpus || job.gpus > 0) break;
     }
-    // A TRES list is there, and names no GPUs.
+    // The row has a TRES list, but no column names GPUs.
     job.on_cpus = job.gpus == 0 && !cell({"AllocTRES", "ReqTRES"}).second.empty();
   }
 
-  // The time limit in seconds. TimelimitRaw is in minutes; Timelimit is a clock, or says that there
-  // is no limit of the job's own.
+  // The time limit in seconds. TimelimitRaw is in minutes; Timelimit is days-hours:minutes:seconds,
+  // or says that the job has no limit of its own.
   void read_limit(TracedJob& job) {
     const auto [name, text] = cell({"TimelimitRaw", "Timelimit"});
     if (text.empty() || text == "UNLIMITED" || text == "Partition_Limit") return;
@@ -335,7 +337,7 @@ class SacctReader {
     job.limit = limit.value_or(0);
   }
 
-  // An error about a value, with its permitted forms.
+  // Records an error about a value, with the allowed forms.
   void bad(const std::string& column, const std::string& text, const char* allowed) {
     fault(column, text.empty() ? "has no value" : fmt::format("{} is none", in_quotes(text)),
           fmt::format("allowed: {}", allowed));

@@ -1,5 +1,5 @@
-// Jobs that ran on a Slurm cluster, read from the table that `sacct` prints. Used for cluster
-// scenarios with a `trace:`; docs/cluster.md lists the columns and their meaning.
+// Reads the jobs that ran on a Slurm cluster from the table that `sacct` prints. question.cpp uses
+// it for cluster scenarios with a `trace:`. docs/cluster.md lists the columns and their meaning.
 #pragma once
 
 #include <map>
@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-// One job of the accounting, by the columns of sacct.
+// One row of sacct's table.
 struct TracedJob {
-  // JobID; JobName, "" = no such column.
+  // `id`: JobID. `name`: JobName; "" if the file has no such column.
   std::string id, name;
   // Seconds after the first submission of the trace.
   double submit = 0;
@@ -19,11 +19,12 @@ struct TracedJob {
   double elapsed = 0;
   // From AllocTRES, AllocGRES, ReqTRES or ReqGRES; 0 = they name no GPUs.
   int gpus = 0;
-  // From NNodes, AllocNodes or ReqNodes; 0 = not stated. Gives the GPUs where `gpus` is 0.
+  // From NNodes, AllocNodes or ReqNodes; 0 = not stated. If `gpus` is 0, the job had all GPUs of so
+  // many nodes.
   int nodes = 0;
   // The job's time limit in seconds; 0 = none.
   double limit = 0;
-  // A TRES list is there and names no GPUs.
+  // The row has a TRES list, and the row names no GPUs.
   bool on_cpus = false;
   // Line in the file, for errors found later.
   int line = 0;
@@ -33,16 +34,17 @@ struct TracedJob {
 struct SacctTrace {
   // In the order of their submission.
   std::vector<TracedJob> jobs;
-  // Number of jobs by reason: "that never ran", "on CPUs", ...
+  // Number of jobs by reason, for example "that never ran" or "on CPUs". ...
   std::map<std::string, int> left_out;
   // Number of `jobs` that had not ended when sacct printed them; their length is the time so far.
   int running = 0;
 };
 
-// Leaves out steps of jobs (`12.batch`), jobs of partitions other than `partition` (unless that is
-// ""), jobs that never ran, and CPU jobs if any TRES list of the file names GPUs. Cells are
-// separated by commas, or by | as `sacct -P` does. Columns that are not listed here are ignored.
-// Throws ConfigError with every malformed row as file:line.
+// Leaves out steps of jobs (`12.batch`), jobs of partitions other than `partition` (unless
+// `partition` is ""), and jobs that never ran. If any job of the file has GPUs, jobs on CPUs are
+// left out too. Cells are separated by commas, or by | as `sacct -P` does. Columns that
+// docs/cluster.md does not list are ignored. Throws ConfigError with every malformed row as
+// file:line.
 SacctTrace read_sacct_text(std::string_view text, const std::string& file,
                            const std::string& partition = "");
 SacctTrace read_sacct(const std::string& file, const std::string& partition = "");

@@ -1,10 +1,10 @@
-// Discrete-event simulation of one policy: arrivals, ends and thresholds in the order of time. All
-// events of one moment are applied before Scheduler::pass() decides, so the order within a moment
+// Discrete-event simulation of one policy. Events are arrivals, ends, service thresholds and ends
+// of slices. All events at one time are applied before Scheduler::pass() decides, so their order
 // does not matter. The decisions of the policies are in scheduler.cpp, turns.cpp and moves.cpp.
 //
-// Progress is lazy: a running job's work is added up by settle() only when its GPUs, speed or state
-// change. Its future events carry the `version` of its state; an event of an older version is stale
-// and ignored, which spares a search in the queue.
+// settle() adds up a running job's work only when its GPUs, speed or state change. The job's future
+// events have the `version` of its state; events of an older version are stale and ignored, so that
+// none must be removed from the queue.
 #include "cluster/schedule.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
   return Scheduler(size, kinds, jobs, options).run();
 }
 
-// Rates are copied from maps to vectors by GPU count, because every event looks some up.
+// Rates are copied from maps to vectors indexed by GPU count, because every event looks up rates.
 Scheduler::Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
                      const std::vector<ClusterJob>& jobs, const ScheduleOptions& options)
     : kinds_(kinds),
@@ -59,16 +59,18 @@ Schedule Scheduler::run() {
   auto next = order.begin();
   while (next != order.end() || !events_.empty()) {
     const double before = now_;
-    // No job starts before it arrives, so a moment with an arrival is the time of the arrival.
+    // If an arrival and an event are closer than same_moment, `now_` is the time of the arrival,
+    // because no job may start before it arrives.
     const bool arrival =
         next != order.end() &&
         (events_.empty() || jobs_[*next].submit <= events_.top().time + same_moment);
     now_ = arrival ? jobs_[*next].submit : events_.top().time;
-    // Fragmentation: between events, free GPUs that would be enough for the first in line.
+    // Fragmentation: GPUs that stay free between events although they would be enough for the first
+    // job in line.
     if (!waiting_.empty() && need(waiting_.front()) <= free_.free_gpus()) {
       schedule_.fragmented_gpu_seconds += free_.free_gpus() * (now_ - before);
     }
-    // All events of a moment are known before anything is decided.
+    // Applies all events of this time before the pass decides.
     bool changed = false;
     for (; next != order.end() && jobs_[*next].submit <= now_; ++next, changed = true) {
       arrive(*next);
@@ -76,13 +78,13 @@ Schedule Scheduler::run() {
     while (!events_.empty() && events_.top().time <= now_ + same_moment) {
       const Event event = events_.top();
       events_.pop();
-      // The job has got other GPUs or has left since the event was announced.
+      // The job has got other GPUs or has left them since the event was queued.
       if (states_[event.job].version != event.version) continue;
       changed = true;
       if (event.ends) {
         end(event.job);
       } else {
-        // The job has had its service or its slice; the pass may now evict it.
+        // The job has reached its service threshold or had its slice, so the pass may evict it.
         states_[event.job].served = true;
       }
     }
@@ -91,13 +93,13 @@ Schedule Scheduler::run() {
   return std::move(schedule_);
 }
 
-// Order of the line: job class, then time of waiting, then number. Under time slicing the time
-// since the last turn counts; under all other policies the submission.
+// The line is ordered by job class, then by time, then by job number. The time is the submission;
+// under time slicing it is the beginning of the job's present wait.
 bool Scheduler::before(std::size_t a, std::size_t b) const {
   const auto key = [&](std::size_t job) {
     const State& state = states_[job];
     const double since = takes_turns() ? state.waits_since : jobs_[job].submit;
-    // A job whose turn ends goes behind one that arrives at that moment.
+    // A job whose turn ends stands behind a job that arrives at the same time.
     const bool had_a_turn = takes_turns() && state.evicted;
     return std::tuple(job_class(job), since, had_a_turn, job);
   };
@@ -109,14 +111,15 @@ void Scheduler::arrive(std::size_t job) {
   state.sizes = options_.policy == Policy::elastic ? sizes_of(kind(job), jobs_[job].gpus)
                                                    : std::vector<int>{jobs_[job].gpus};
   state.remaining = jobs_[job].work;
-  // A limit below the true length would let the scheduler expect an end that has passed.
+  // If the limit were below the true length, the scheduler would expect an end that has already
+  // passed.
   state.told = std::max(jobs_[job].work, jobs_[job].limit * rate(job, jobs_[job].gpus));
   state.phase = Phase::waiting;
   state.waits_since = now_;
   line_up(job);
 }
 
-// Inserts the job behind its equals.
+// Inserts the job into the line, in the order of before().
 void Scheduler::line_up(std::size_t job) {
   waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), job,
                                    [&](auto a, auto b) { return before(a, b); }),
@@ -131,15 +134,15 @@ void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   if (!state.evicted) run.started = now_;
   run.waited += now_ - state.waits_since;
   state.phase = Phase::running;
-  // A suspended job is counted at the nodes of its state until it starts.
+  // `suspended_` counts a suspended job at the nodes of its state until the job starts.
   for (const Share& home : state.owned) {
     suspended_[home.node] -= home.gpus;
   }
   state.floor = state.gpus = gpus_in(placed);
   state.owned = state.placed = placed;
   unowned_.take(state.owned);
-  // Under elastic, `free_` is rebuilt by share_idle() at the end of the pass: growth of other jobs
-  // that lies on these GPUs is taken back there.
+  // Under Policy::elastic, share_idle() rebuilds `free_` at the end of the pass, and takes these
+  // GPUs back from jobs that have grown into them.
   if (options_.policy != Policy::elastic) free_.take(state.placed);
   state.rate = rate(job, state.gpus);
   state.settled = now_;
@@ -149,14 +152,15 @@ void Scheduler::start(std::size_t job, const Allocation& placed, double pause) {
   announce(job);
 }
 
-// Queues the events of a running job's present course, and makes earlier ones stale: its end, and
-// unless it was served, the time at which its service or its slice will be over.
+// Queues a running job's future events, and makes its earlier events stale. The events are the
+// job's end and, unless it is `served`, the time at which it reaches its service threshold or has
+// had its slice.
 void Scheduler::announce(std::size_t job) {
   State& state = states_[job];
   ++state.version;
   events_.push({state.trains_from + state.remaining / state.rate, job, state.version, true});
   if (state.served) return;
-  // Service grows by `gpus` GPU-seconds per second, also during a restart.
+  // Service grows by `gpus` GPU-seconds per second, even during a restart.
   if (options_.policy == Policy::preemption) {
     const double left = options_.service_before_eviction - state.service;
     events_.push({now_ + std::max(0.0, left) / state.gpus, job, state.version, false});
@@ -173,7 +177,7 @@ void Scheduler::settle(std::size_t job) {
   const double held = now_ - state.settled;
   if (held <= 0) return;
   const double trained = std::max(0.0, now_ - std::max(state.settled, state.trains_from));
-  // A job that ends has done its remaining work, however its times were rounded.
+  // A job that ends has done all its remaining work, even if rounded times give slightly less.
   const double work = state.phase == Phase::ended ? state.remaining
                                                   : std::min(state.remaining, trained * state.rate);
   state.remaining -= work;
@@ -187,7 +191,8 @@ void Scheduler::settle(std::size_t job) {
   if (options_.policy == Policy::preemption && state.phase == Phase::waiting &&
       kind(job).checkpoint_period > 0) {
     const double unsaved = std::fmod(state.since_restart, kind(job).checkpoint_period);
-    // Work of earlier spans was reported as kept; only the present span can lose.
+    // on_span has reported the work of earlier spans as done, so at most the work of this span can
+    // be lost.
     lost = std::min(unsaved, trained) * state.rate;
     lost = std::min(lost, work);
     state.remaining += lost;
@@ -202,7 +207,7 @@ void Scheduler::settle(std::size_t job) {
 // Gives a running elastic job other GPUs; it trains after `pause` seconds.
 void Scheduler::change(std::size_t job, const Allocation& placed, double pause) {
   State& state = states_[job];
-  // A change in the moment of the start is not a resize.
+  // A change at the time of the start does not count as a resize.
   if (state.settled < now_) ++schedule_.jobs[job].resizes;
   settle(job);
   state.placed = placed;
@@ -212,7 +217,7 @@ void Scheduler::change(std::size_t job, const Allocation& placed, double pause) 
   announce(job);
 }
 
-// Takes the GPUs from a running job, which ends or is evicted.
+// Takes its GPUs from a running job that ends or is evicted.
 void Scheduler::leave(std::size_t job) {
   State& state = states_[job];
   settle(job);
@@ -228,8 +233,8 @@ void Scheduler::end(std::size_t job) {
   schedule_.jobs[job].ended = now_;
 }
 
-// Sends a running job back into the line. Under time slicing it keeps its place: its state waits in
-// the memory of the hosts there, and the job comes back to the same nodes or moves.
+// Sends a running job back into the line. Under time slicing `owned` stays: the job's state waits
+// in the host memory of these nodes, and the job later returns to them or moves.
 // REQUIRES: the caller puts the line in order.
 void Scheduler::evict(std::size_t job) {
   State& state = states_[job];

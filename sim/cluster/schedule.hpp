@@ -1,5 +1,5 @@
 // The schedule of a list of jobs on one cluster under one policy: start, end and GPUs of each job.
-// It knows nothing of training: a job is an amount of work, and has a speed at each GPU count.
+// Training does not appear here: a job is an amount of work, and has a speed at each GPU count.
 // question.cpp calls it once per policy, with simulated speeds (docs/cluster.md).
 #pragma once
 
@@ -15,17 +15,18 @@
 
 namespace lockstep {
 
-// Seconds. Times closer than this are one moment, because conversions between work and time round.
+// Seconds. Times closer together than this count as equal, because conversions between work and
+// time round.
 inline constexpr double same_moment = 1e-6;
 
 // The rule by which waiting jobs get GPUs; docs/cluster.md has the sources.
 enum class Policy {
   fifo,          // the first in line starts when it fits; no job overtakes
-  backfill,      // others start early where that cannot delay the first in line (EASY)
-  preemption,    // jobs that have had little evict jobs that have had much
-  elastic,       // backfill; elastic jobs start small, grow into idle GPUs, and give them back
+  backfill,      // other jobs overtake if they cannot delay the first in line (EASY)
+  preemption,    // jobs with few GPU-seconds so far evict jobs with many
+  elastic,       // backfill, and elastic jobs grow into idle GPUs and give them back
   time_slicing,  // jobs take turns on the same GPUs, each as a gang
-  migration,     // backfill, where running jobs move together to make room for the first in line
+  migration,     // backfill, and running jobs move to make room for the first in line
 };
 template <>
 struct EnumNames<Policy> {
@@ -65,40 +66,41 @@ struct ClusterJob {
   int gpus = 1;
   // Work until the job ends, in the unit of its kind's rates (samples).
   double work = 0;
-  // Seconds on `gpus` that the scheduler is told; 0 = the scheduler knows the true length.
+  // Time limit in seconds on `gpus`, with which the scheduler plans; 0 = it knows the true length.
   double limit = 0;
   // Higher priorities stand first in line.
   int priority = 0;
-  // Seconds that a job stands still when it gets GPUs that another job leaves, or its own after a
-  // suspension: one state is copied into the host's memory, the other is copied back.
+  // Seconds for which the job stops when it takes over GPUs from another job, or returns to its own
+  // after a suspension: one job's state is copied into the host's memory, the other's is copied
+  // back.
   double switching = 0;
-  // Seconds that a job stands still when it moves to other GPUs.
+  // Seconds for which the job stops when it moves to other GPUs.
   double migration = 0;
 };
 
-// A time in which one job holds the same GPUs without interruption; for tests.
+// A period in which one job holds the same GPUs without interruption. Only tests use it.
 struct Span {
   std::size_t job = 0;
   double begin = 0, end = 0;
   int gpus = 0;
-  // Work that was done and kept, and work that must be done a second time.
+  // `work`: work that was done and is not lost. `lost`: work that must be done a second time.
   double work = 0;
   double lost = 0;
   Allocation placed;
 };
 
-// How one job fared. Times are seconds after the beginning of the simulation.
+// The course of one job. Times are seconds after the beginning of the simulation.
 struct JobRun {
   double started = 0, ended = 0;
   // Seconds without GPUs, including the waits after evictions.
   double waited = 0;
   // GPU-seconds held by the job.
   double gpu_seconds = 0;
-  // Part of `gpu_seconds` whose work was lost by an eviction, and done a second time.
+  // Part of `gpu_seconds` whose work an eviction lost, so that it was done a second time.
   double lost_gpu_seconds = 0;
   // Part of `gpu_seconds` in restarts, pauses, switches and moves.
   double idle_gpu_seconds = 0;
-  // The end of a turn that another job wants is an eviction.
+  // `evictions` includes turns that end because another job takes the GPUs.
   int evictions = 0, resizes = 0, migrations = 0;
 };
 
@@ -109,7 +111,7 @@ struct Schedule {
   double fragmented_gpu_seconds = 0;
 };
 
-// The policy with its thresholds, and listeners for tests.
+// The policy with its thresholds, and callbacks for tests.
 struct ScheduleOptions {
   Policy policy = Policy::fifo;
   // Policy::preemption: GPU-seconds after which a job may be evicted.
@@ -118,16 +120,17 @@ struct ScheduleOptions {
   double slice = 60;
   // Called with each span when it ends.
   std::function<void(const Span&)> on_span{};
-  // Called when a reservation is made: the first job in line will have started by `time`, unless a
-  // job of higher priority comes.
+  // Called when a reservation is made: `job`, the first in line, will have started by `time` unless
+  // a job of higher priority arrives.
   std::function<void(std::size_t job, double time)> on_reservation{};
 };
 
-// The GPU counts that an elastic job may have, ascending: doublings of the minimum, the maximum,
-// and the requested count, which is at most the maximum. For any other job: the requested count.
+// The GPU counts that a job may have, ascending. An elastic job may have its minimum times a power
+// of two, its maximum, and the requested count `gpus` (at most the maximum). Any other job has only
+// the requested count.
 std::vector<int> sizes_of(const JobKind& kind, int gpus);
 
-// Plays all jobs to their end.
+// Simulates all jobs until the last one ends.
 // REQUIRES: every job fits into the cluster, and its kind has a positive rate at each of its sizes.
 Schedule schedule(const ClusterSize& size, const std::vector<JobKind>& kinds,
                   const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);

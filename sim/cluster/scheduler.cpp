@@ -1,6 +1,6 @@
-// Decisions of the policies after a change of the cluster's state: in order, EASY backfill (Lifka
-// 1995), elastic growth and shrinkage, preemption by least attained service (Tiresias, Gu et al.,
-// NSDI 2019). turns.cpp has time slicing, moves.cpp migration.
+// Decides after each change of the cluster's state which jobs start, shrink, grow or are evicted:
+// jobs in order, EASY backfill (Lifka 1995), elastic growth, and preemption by least attained
+// service (Tiresias, Gu et al., NSDI 2019). turns.cpp contains time slicing, moves.cpp migration.
 #include "cluster/scheduler.hpp"
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace lockstep {
 
 namespace {
 
-// The first `gpus` GPUs of an allocation: whole nodes are kept rather than the remainder.
+// The first `gpus` GPUs of an allocation. Whole nodes come first in it, so the job gives up a part
+// of a node before a whole one.
 Allocation first_of(const Allocation& allocation, int gpus) {
   Allocation kept;
   for (const Share& share : allocation) {
@@ -35,8 +36,8 @@ void Scheduler::pass() {
   }
 }
 
-// Starts jobs from the head of the line while they fit, if need be after elastic jobs shrank or
-// jobs moved together. The first job that does not fit stops the line; others may overtake it only
+// Starts jobs from the head of the line while they fit; elastic jobs may shrink and jobs may move
+// to make them fit. The first job that does not fit stops the line, and other jobs overtake it only
 // by backfill.
 void Scheduler::in_order() {
   std::size_t first = 0;
@@ -62,8 +63,8 @@ int Scheduler::most_that_fits(std::size_t job) const {
   return most;
 }
 
-// Elastic jobs give GPUs beyond their minimum to the first job in line, the latest arrival first;
-// false: the GPUs are not enough, and nothing has changed.
+// Takes GPUs beyond their minimum from elastic jobs for the first job in line, beginning with the
+// job that started last. Returns false, and changes nothing, if these GPUs are not enough.
 bool Scheduler::squeeze(std::size_t job) {
   // Plans on a copy, and applies the plan only if it suffices.
   Nodes nodes = unowned_;
@@ -87,22 +88,23 @@ bool Scheduler::squeeze(std::size_t job) {
 }
 
 // EASY (Lifka 1995): the first in line has a reservation, the time at which it will fit by the
-// limits of running jobs. A job behind it may overtake if it ends before that time, or leaves the
-// reserved place free.
+// limits of running jobs. A job behind it may overtake if it ends before that time, or if the first
+// in line still fits beside it.
 void Scheduler::backfill() {
   const std::size_t head = waiting_.front();
   Reservation reserved = reserve(head);
   if (options_.on_reservation) options_.on_reservation(head, reserved.time);
   const auto all = static_cast<std::size_t>(unowned_.gpus());
-  // GPU counts that would take the reserved place, whichever job asks. Placement depends on the
-  // count alone, so the answer holds until a job starts.
+  // GPU counts with which a job would leave too little room for the first in line. Placement
+  // depends only on the count, so an entry holds for all jobs until one starts.
   std::vector<bool> in_the_way(all + 1);
   const auto may_go = [&](std::size_t job, int gpus) {
     if (!unowned_.fits(gpus)) return false;
     if (latest_end(job, gpus) <= reserved.time + same_moment) return true;
     if (in_the_way[static_cast<std::size_t>(gpus)]) return false;
     const Allocation placed = unowned_.place(gpus);
-    // Stays taken if the job may go: it will still run when the first in line starts.
+    // The GPUs stay taken if the job may go, because it will still run when the first in line
+    // starts.
     reserved.nodes.take(placed);
     if (reserved.nodes.fits(need(head))) return true;
     reserved.nodes.release(placed);
@@ -127,8 +129,8 @@ void Scheduler::backfill() {
   waiting_.erase(kept, job);
 }
 
-// The latest end of the job on so many GPUs, by the length known to the scheduler. A running job's
-// progress since the last settle() is included; a job that shrinks pays its pause first.
+// The latest end of the job on `gpus` GPUs, by the length that the scheduler expects. A running
+// job's progress since the last settle() is included; a job that shrinks first pauses.
 double Scheduler::latest_end(std::size_t job, int gpus) const {
   const State& state = states_[job];
   const ClusterJob& requester = jobs_[job];
@@ -142,8 +144,8 @@ double Scheduler::latest_end(std::size_t job, int gpus) const {
 }
 
 // The earliest time at which the first in line fits, if no running job ends later than its limit
-// and elastic jobs fall back to the GPUs that they own. Jobs that end in the same moment are all
-// released.
+// and elastic jobs fall back to the GPUs that they own. If several jobs end at that time, all their
+// GPUs are free.
 Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   std::vector<std::pair<double, std::size_t>> ends;
   for (const std::size_t running : running_) {
@@ -162,9 +164,9 @@ Scheduler::Reservation Scheduler::reserve(std::size_t job) const {
   return reserved;
 }
 
-// Elastic jobs grow into GPUs that no other job can use. Greedy: each growth goes to the job whose
-// speed, relative to its speed on the requested GPUs, rises most per GPU. Growth is decided anew at
-// each pass, starting from the GPUs that each job owns.
+// Lets elastic jobs grow into GPUs that no job owns. Greedy: the next growth goes to the job whose
+// speed, relative to its speed on the requested GPUs, rises most per added GPU. Growth is decided
+// anew at each pass, starting from the GPUs that each job owns.
 void Scheduler::share_idle() {
   free_ = unowned_;
   std::map<std::size_t, Allocation> placed;
@@ -173,12 +175,13 @@ void Scheduler::share_idle() {
     if (state.sizes.size() == 1) continue;
     Allocation& mine = placed[job] = state.owned;
     if (kind(job).pause <= 0) continue;
-    // A job that pays for a change keeps its GPUs as long as no other job needs them.
+    // A job whose changes cost a pause stays on its GPUs as long as no other job needs them.
     free_.release(state.owned);
     if (free_.has(state.placed)) mine = state.placed;
     free_.take(mine);
   }
-  // A growth on offer: the queue hands out the largest gain first, ties by the earlier job.
+  // A possible growth of a job. The queue returns the largest gain first; among equal gains, the
+  // job with the lower number.
   struct Step {
     double gain;
     std::size_t job;
@@ -188,7 +191,7 @@ void Scheduler::share_idle() {
     }
   };
   std::priority_queue<Step> steps;
-  // Offers a job's growth to its next size.
+  // Queues a job's growth to its next size, if that is worth the pause.
   const auto offer = [&](std::size_t job) {
     const int gpus = gpus_in(placed[job]);
     const auto& sizes = states_[job].sizes;
@@ -214,21 +217,21 @@ void Scheduler::share_idle() {
     if (gpus == state.gpus) {
       state.placed = allocation;
     } else {
-      // A job that starts in this moment starts at its grown size, without a pause.
+      // A job that starts at this very time starts at its grown size, without a pause.
       const bool just_started = state.settled == now_ && state.trains_from <= now_;
       change(job, allocation, just_started ? 0 : kind(job).pause);
     }
   }
 }
 
-// Least attained service with one threshold (Tiresias, NSDI 2019), below the users' priorities: a
-// job that has had `service_before_eviction` GPU-seconds is of a larger class, and jobs of smaller
-// classes may evict it. The line is in the order of classes.
+// Least attained service with one threshold (Tiresias, NSDI 2019). Among jobs of equal priority, a
+// job that has held `service_before_eviction` GPU-seconds gets a larger class, and jobs of smaller
+// classes may evict it. The line is ordered by class.
 void Scheduler::evict_for_waiting() {
   const auto class_before = [this](std::size_t a, std::size_t b) {
     return job_class(a) < job_class(b);
   };
-  // Repeats until no job is evicted: an evicted job may fit elsewhere.
+  // Repeats until no job is evicted, because an evicted job may fit elsewhere.
   while (true) {
     const std::vector<std::size_t> line = std::exchange(waiting_, {});
     std::vector<std::size_t> still;
@@ -237,7 +240,7 @@ void Scheduler::evict_for_waiting() {
         const double pause = states_[*job].evicted ? kind(*job).restart : 0;
         start(*job, unowned_.place(need(*job)), pause);
         ++job;
-      } else {  // only jobs that it may evict go past it
+      } else {  // only jobs of larger classes, which it may evict, may overtake it
         const auto next = std::upper_bound(job, line.end(), *job, class_before);
         still.insert(still.end(), job, next);
         job = next;
@@ -249,14 +252,16 @@ void Scheduler::evict_for_waiting() {
   }
 }
 
-// Evicts as few jobs as necessary, the last in line first; false: all that may be evicted are not
-// enough.
+// Evicts jobs of larger classes until `job` fits, and spares each job that turns out not to be
+// needed. The job that would stand last in line is evicted first. Returns false, and evicts no job,
+// if `job` does not fit even then.
 bool Scheduler::make_room(std::size_t job) {
   std::vector<std::size_t> candidates;
   for (const std::size_t running : running_) {
     if (job_class(job) < job_class(running)) candidates.push_back(running);
   }
-  // Turns of jobs of its own size end first, the longest turn first.
+  // Under time slicing, jobs whose size is closest to that of `job` are evicted first; among equal
+  // sizes, the job whose turn is longest.
   const auto key = [&](std::size_t running) {
     int likeness = 0;
     double time = jobs_[running].submit;

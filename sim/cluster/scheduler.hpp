@@ -1,6 +1,7 @@
-// The state of a cluster while jobs are scheduled on it, and the passes that change it. An internal
-// header of the room: schedule.cpp has the events and the books, scheduler.cpp, turns.cpp and
-// moves.cpp the decisions of the policies. One object plays one policy once.
+// The state of a cluster while jobs are scheduled on it, and the passes that change it. Only
+// sim/cluster includes it: schedule.cpp has the events and the accounting of work and GPU time;
+// scheduler.cpp, turns.cpp and moves.cpp have the decisions of the policies. One object simulates
+// one policy once.
 //
 //   to_come --arrive--> waiting --start--> running --end--> ended
 //                          ^                  |
@@ -19,10 +20,10 @@ namespace lockstep {
 
 class Scheduler {
  public:
-  // Keeps references to kinds, jobs and options, which must outlive the object.
+  // The object refers to kinds, jobs and options, which must outlive it.
   Scheduler(const ClusterSize& size, const std::vector<JobKind>& kinds,
             const std::vector<ClusterJob>& jobs, const ScheduleOptions& options);
-  // Plays all jobs to their end.
+  // Simulates all jobs until the last one ends.
   // REQUIRES: called once.
   Schedule run();
 
@@ -33,42 +34,44 @@ class Scheduler {
     Phase phase = Phase::to_come;
     // Work left to do; work that an eviction loses is added back.
     double remaining = 0;
-    // Total work known to the scheduler: by the limit, at least the true work.
+    // Total work that the scheduler expects: the time limit times the speed, but at least the true
+    // work.
     double told = 0;
-    // GPU counts that the job may have, ascending; one unless it is elastic (Policy::elastic).
+    // GPU counts that the job may have, ascending. Only elastic jobs under Policy::elastic have
+    // several.
     std::vector<int> sizes;
-    // GPUs that are the job's own as long as the first in line cannot use them.
+    // Number of GPUs that the job owns: growth beyond them is taken back when another job needs it.
     int floor = 0;
-    // The place of the floor's GPUs; of a suspended job, the place of its state.
+    // The `floor` GPUs that the job owns; for a suspended job, the place of its state.
     Allocation owned;
-    // All GPUs that the job holds: `owned` and its growth.
+    // All GPUs that the job holds: `owned`, and GPUs into which it has grown.
     Allocation placed;
     // Number of GPUs in `placed`, and the speed on them (work per second).
     int gpus = 0;
     double rate = 0;
-    // Time up to which work is counted.
+    // Time up to which settle() has counted the work.
     double settled = 0;
     // The job trains from this time on; later than its start after a restart, a pause or a move.
     double trains_from = 0;
     double waits_since = 0;
     // Seconds of training since the job last got GPUs: locates its checkpoints.
     double since_restart = 0;
-    // Attained service in GPU-seconds (Policy::preemption).
+    // GPU-seconds that the job has held (its attained service, for Policy::preemption).
     double service = 0;
-    // The job has had its service before eviction, or its slice: it may be evicted.
+    // Whether `service` has reached its threshold, or the job's slice is over: it may be evicted.
     bool served = false;
     // The job has been evicted before.
     bool evicted = false;
-    // Number of the job's present course; events of earlier courses are stale.
+    // Counts changes of the job's GPUs and speed; events with an older version are stale.
     std::uint32_t version = 0;
   };
-  // A future time at which a job ends, or has had its service or its slice. Stale if the version is
-  // not that of the job's state.
+  // A future time at which a job ends, reaches its service threshold, or has had its slice. The
+  // event is stale if its version is not the version of the job's state.
   struct Event {
     double time;
     std::size_t job;
     std::uint32_t version;
-    // Whether the job ends; otherwise it has had its service or its slice.
+    // True: the job ends. False: it reaches its service threshold or has had its slice.
     bool ends;
     // Order of the queue: time, then job, so that ties have one order on every machine.
     bool operator>(const Event& other) const {
@@ -87,7 +90,8 @@ class Scheduler {
     Allocation placed;
   };
 
-  // Changes of a job's state (schedule.cpp); each keeps books, nodes and events consistent.
+  // Change a job's state (schedule.cpp). Each function keeps accounting, nodes and events
+  // consistent.
   void arrive(std::size_t job);
   void line_up(std::size_t job);
   void start(std::size_t job, const Allocation& placed, double pause = 0);
@@ -122,7 +126,7 @@ class Scheduler {
   // The fewest GPUs that the job starts with.
   int need(std::size_t job) const { return states_[job].sizes.front(); }
   int most_that_fits(std::size_t job) const;
-  // Whether the job can start on `nodes`. A suspended job's place is the place of its state.
+  // Whether the job can start on `nodes`. A suspended job needs the GPUs at which its state lies.
   bool has_room(const Nodes& nodes, std::size_t job) const {
     const Allocation& home = states_[job].owned;
     return home.empty() ? nodes.fits(need(job)) : nodes.has(home);
@@ -131,7 +135,7 @@ class Scheduler {
   double rate(std::size_t job, int gpus) const {
     return rates_[jobs_[job].kind][static_cast<std::size_t>(gpus)];
   }
-  // Smaller classes go first; jobs of a larger class may be evicted.
+  // Jobs of a smaller class go first, and may evict jobs of a larger class.
   std::pair<int, int> job_class(std::size_t job) const {
     return {-jobs_[job].priority, states_[job].served ? 1 : 0};
   }
@@ -145,13 +149,14 @@ class Scheduler {
   std::vector<std::vector<double>> rates_;
   std::vector<State> states_;
   Schedule schedule_;
-  // GPUs that no running job owns; growth of elastic jobs counts as unowned.
+  // GPUs that no running job owns. GPUs into which elastic jobs have grown count as unowned.
   Nodes unowned_;
   // GPUs that no running job holds. Equal to `unowned_` unless the policy is elastic.
   Nodes free_;
-  // GPUs of suspended jobs, by the node of their state.
+  // By node: GPUs to which suspended jobs will return.
   std::map<int, int> suspended_;
-  // `waiting_`: the line, first in line first. `running_`: in the order of their start.
+  // `waiting_`: the line of waiting jobs, the first in line in front. `running_`: in the order of
+  // their start.
   std::vector<std::size_t> waiting_, running_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;

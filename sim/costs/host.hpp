@@ -6,16 +6,10 @@
 #include "core/fields.hpp"
 #include "costs/cost.hpp"
 #include "hardware/machine.hpp"
+#include "workload/framework.hpp"
 #include "workload/step.hpp"
 
 namespace lockstep {
-
-// Training code whose overhead per operator is known.
-enum class FrameworkKind { pytorch, megatron };
-template <>
-struct EnumNames<FrameworkKind> {
-  static constexpr std::array names{"pytorch", "megatron"};
-};
 
 // The program that dispatches computations to hosts and their devices.
 enum class Dispatch {
@@ -60,9 +54,9 @@ struct Framework {
   // Host seconds of one forward operator, including module and autograd bookkeeping in Python. 0 =
   // the machine's dispatch time for PyTorch, and a fitted constant for Megatron (host.cpp).
   double operator_seconds = 0;
-  // Host time of a backward operator relative to a forward one; backward runs in C++ without
-  // Python.
-  double backward_share = 0.42;  // fit
+  // Host time of a backward operator relative to a forward one. 0 = the default of `name`: backward
+  // runs in C++ without Python, but PyTorch's autograd also allocates and accumulates gradients.
+  double backward_share = 0;
   // Host time of an operator in a for-loop optimizer relative to a forward one. Such an update
   // calls plain operators without modules or autograd. On an H100's host it takes 0.33 of the time
   // of ResNet-50's forward operators in Python, and 0.32 in C++ (docs/gpu-results.md).
@@ -74,13 +68,15 @@ struct Framework {
 
 template <class Visitor>
 void describe(Visitor& v, Framework& f) {
-  v.field("name", f.name, "Training code: plain PyTorch modules, or Megatron of 2021.");
+  v.field("name", f.name, "Training code: plain PyTorch modules, Megatron of 2021, or nanotron.");
   v.field("operator_seconds", f.operator_seconds,
           "Host time of one forward operator; 0 = the machine's, or the framework's own.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e-2});
-  v.field("backward_share", f.backward_share,
-          "Host time of a backward operator relative to a forward one.",
-          {.unit = Dimension::fraction, .min = 0, .max = 10});
+  v.field(
+      "backward_share", f.backward_share,
+      "Host time of a backward operator relative to a forward one; 0 = the framework's own: 82% "
+      "in PyTorch, 42% in Megatron.",
+      {.unit = Dimension::fraction, .min = 0, .max = 10});
   v.field("update_share", f.update_share,
           "Host time of one operator of a for-loop optimizer relative to a forward one.",
           {.unit = Dimension::fraction, .min = 0, .max = 10});
@@ -100,6 +96,7 @@ void describe(Visitor& v, Framework& f) {
 struct HostRates {
   double forward_operator = 0;   // seconds
   double backward_operator = 0;  // seconds
+  double plain_operator = 0;     // seconds, without modules and autograd: compiled graphs, copies
   double update_operator = 0;    // seconds; operator of a for-loop optimizer
   double launch = 0;             // seconds of each launch beyond the first of an operator
 };

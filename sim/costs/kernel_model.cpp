@@ -424,14 +424,31 @@ KernelTime attention_time(const Kernel& kernel, const Device& device, const Kern
   if (kernel.pass != Pass::forward) rate *= in_parts ? 1.14 : law.attention_backward;
   const double head = static_cast<double>(std::max<std::int64_t>(kernel.k, 1));
   const double softmax = (1 + law.attention_softmax * 128 / head) / (1 + law.attention_softmax);
+  // The kernels compute whole tiles of at least 64 queries and keys, also if a sequence fills only
+  // a part of its last tile: 197 tokens of a vision transformer cost as much as 256
+  // (flash_fwd_launch_template.h of FlashAttention-2; kQueriesPerBlock and kKeysPerBlock of
+  // mem_eff_attention).
+  const auto filled = [](std::int64_t length) {
+    const auto whole = static_cast<double>(length);
+    return length > 0 ? whole / round_up(whole, 64) : 1;
+  };
+  const double computed = 1 / (filled(kernel.m) * filled(kernel.n));
   // One block works on 128 queries of one head.
   const double blocks =
       std::ceil(static_cast<double>(kernel.m) / 128) * static_cast<double>(kernel.batch);
   const double waves = std::ceil(blocks / device.multiprocessors) * device.multiprocessors / blocks;
   KernelTime time;
-  time.compute = kernel.flops / rate * softmax * waves;
+  time.compute = kernel.flops / rate * softmax * waves * computed;
   time.memory = traffic_seconds(kernel.bytes_read + kernel.bytes_written, device, law);
   return time;
+}
+
+// Compute time of max pooling's backward with channels first, where each element of the input
+// searches the windows that contain it. 0 on CPUs, which add at the stored positions instead.
+double searching_seconds(const Kernel& kernel, const Device& device, const KernelLaw& law) {
+  const double clocks = device.multiprocessors * device.clock_hz;
+  if (device.architecture == Architecture::cpu || clocks <= 0) return 0;
+  return static_cast<double>(kernel.searching_elements) * law.max_pool_backward_clocks / clocks;
 }
 
 // Time of a batch norm in bf16 relative to fp16. PyTorch uses cuDNN for batch norm in all types but
@@ -536,6 +553,7 @@ KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelL
       if (kernel.kind == KernelKind::copy) factor = law.copy_traffic;
       const double bytes = factor * (kernel.bytes_read + kernel.bytes_written) / kernel.launches;
       time.compute = device.fp32_flops > 0 ? kernel.flops / device.fp32_flops : 0;
+      if (kernel.searching_elements > 0) time.compute = searching_seconds(kernel, device, law);
       const int issued = kernel.kind == KernelKind::elementwise ? 0 : element_bytes;
       time.memory = kernel.launches * streaming_seconds(bytes, issued, device, law);
       break;

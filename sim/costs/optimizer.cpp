@@ -222,22 +222,25 @@ double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision preci
   return s.state * (denominators + decayed) + (s.widens_gradients ? s.gradient : 0);
 }
 
-double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision) {
-  if (optimizer.implementation != OptimizerImplementation::for_loop) return 0;
+LoopTemporaries optimizer_loop_temporaries(const OptimizerSpec& optimizer, Precision precision) {
+  if (optimizer.implementation != OptimizerImplementation::for_loop) return {};
   const Sizes s = sizes(precision);
+  const double decayed = optimizer.weight_decay > 0 ? s.state : 0;
   switch (optimizer.name) {
     case OptimizerKind::sgd:
-      return optimizer.weight_decay > 0 ? s.state : 0;
+      return {.decayed = decayed};
     case OptimizerKind::rmsprop:
+      return {.decayed = decayed, .kept = s.state};
     case OptimizerKind::lion:
-      return s.state;
+      return {.scratch = s.state};
     case OptimizerKind::adam:
+      return {.decayed = decayed, .scratch = s.state, .kept = s.state};
     case OptimizerKind::adamw:
     case OptimizerKind::lamb:
     case OptimizerKind::muon:
       break;
   }
-  return 2 * s.state;
+  return {.scratch = s.state, .kept = s.state};
 }
 
 // bytes_per_parameter is a mean over all `elements`, although the update here leaves out matrices.

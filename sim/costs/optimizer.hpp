@@ -13,6 +13,7 @@
 #include "costs/muon.hpp"
 #include "hardware/machine.hpp"
 #include "workload/hidden_matrices.hpp"
+#include "workload/loop_temporaries.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -89,11 +90,9 @@ MuonSizes muon_sizes(Precision precision);
 // half-precision gradients. Matrices of muon have matrix_memory() instead.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
-// Bytes per parameter of the temporaries of one tensor, which the for-loop implementation allocates
-// for one tensor after the other: two for Adam, AdamW and LAMB (square root and quotient, observed
-// in PyTorch 2.15, calibrate/oracle/gpu), one for RMSprop and Lion, and one for SGD with weight
-// decay. 0 for other implementations.
-double optimizer_largest_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
+// Temporaries of one tensor in the for-loop implementation, which updates one tensor after the
+// other. All members are 0 for other implementations.
+LoopTemporaries optimizer_loop_temporaries(const OptimizerSpec& optimizer, Precision precision);
 
 // Work of one update.
 struct OptimizerTraffic {

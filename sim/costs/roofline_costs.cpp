@@ -62,11 +62,12 @@ LayerCost RooflineCosts::layer(const TrainingStep& step, std::size_t index) cons
   LayerCost cost;
   const int bytes = activation_bytes(step.precision);
   // Recomputation runs the module's Python code, so it dispatches at the forward rate. A compiled
-  // graph calls kernels as autograd's C++ code does, and so dispatches at the backward rate.
-  const double forward_operator =
-      layer.compiled ? rates_.backward_operator : rates_.forward_operator;
+  // graph calls kernels without modules and autograd.
+  const double forward_operator = layer.compiled ? rates_.plain_operator : rates_.forward_operator;
+  const double backward_operator =
+      layer.compiled ? rates_.plain_operator : rates_.backward_operator;
   cost.forward = run(layer.forward, bytes, forward_operator, cost);
-  cost.backward = run(layer.backward, bytes, rates_.backward_operator, cost);
+  cost.backward = run(layer.backward, bytes, backward_operator, cost);
   if (layer.checkpointed) {
     std::vector<Kernel> again;
     std::copy_if(layer.forward.begin(), layer.forward.end(), std::back_inserter(again),
@@ -109,7 +110,7 @@ QueuedWork RooflineCosts::orthogonalised(const std::vector<HiddenMatrix>& matric
 }
 
 QueuedWork RooflineCosts::stream(double bytes, int launches) const {
-  return dispatched(rates_.backward_operator, launches, launches,
+  return dispatched(rates_.plain_operator, launches, launches,
                     stream_seconds(bytes, launches, device_, law_));
 }
 

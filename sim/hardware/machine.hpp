@@ -84,10 +84,11 @@ struct HostSpec {
   double memory_bandwidth = 0;  // bytes/s, all sockets
   NvmeSpec nvme{};
   // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact
-  // 134's 5 to 25 us. Other measurements need more: a ResNet-18 step of 5 to 10 ms has 30 to 60 us
-  // for each of its 92 forward operators, if a backward operator takes 0.43 of a forward one (from
-  // the fit of Megatron's rows, which need 46.8 us), and torchvision's networks took 84 us in
-  // PyTorch 1. But small steps of FSDP on one A100 (docs/study.md) allow at most 25 us.
+  // 134's 5 to 25 us. Its other figure agrees: 5 to 10 ms for a ResNet-18 step are 22 to 44 us for
+  // each of its 92 forward operators, with 162 backward ones at 0.82. The host of 25 genuine steps
+  // took 34 us (calibrate/oracle/gpu/steps.py --hosts). Megatron's rows need 46.8 us, and
+  // torchvision's networks took 66 us in PyTorch 1; but FSDP in small steps on one A100
+  // (docs/study.md) leaves no room for that.
   double dispatch_seconds = 25e-6;
   double launch_seconds = 3e-6;  // host time of one additional launch inside an operator
   // Two processes of one host over the loopback interface: rate one way, and time per message (Gloo

@@ -12,8 +12,9 @@
 namespace lockstep {
 namespace {
 
-// The row of a layer: its kind, for convolutions with the kernel's size ("conv 3 x 3", "conv 3 x 3,
-// depthwise"), because the error of the model differs between sizes.
+// The kind of a layer, by which rows are summed. For convolutions it includes the kernel's size and
+// grouping ("conv 3 x 3", "conv 3 x 3, depthwise"), because the error of the device model differs
+// between them.
 std::string kind_of(const Layer& layer) {
   const auto convolution =
       std::find_if(layer.forward.begin(), layer.forward.end(),
@@ -29,7 +30,7 @@ void add(DeviceTimes& sum, const DeviceTimes& times) {
   sum.modelled += times.modelled;
 }
 
-// The sum of two rows. A layer without backward adds nothing to backward.
+// Adds a row to a sum. A layer without backward times adds nothing to backward.
 void add(ComparedLayers& sum, const ComparedLayers& more) {
   sum.layers += more.layers;
   add(sum.forward, more.forward);
@@ -38,7 +39,7 @@ void add(ComparedLayers& sum, const ComparedLayers& more) {
   add(*sum.backward, *more.backward);
 }
 
-// Device seconds in the trace, both directions.
+// Seconds of the device in the trace, forward and backward.
 double measured_seconds(const ComparedLayers& layers) {
   return layers.forward.measured + (layers.backward ? layers.backward->measured : 0);
 }
@@ -70,7 +71,8 @@ std::vector<ComparedLayers> compare_layers(const ProfileBatch& measured, const T
   std::vector<std::string> kinds;
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
     const ProfileLayer& layer = measured.layers.at(i);
-    // `busy` is the time of the device's work without idle gaps, as the trace's kernel times are.
+    // `busy` is the time in which the device works, without idle gaps, just like the trace's kernel
+    // times.
     const LayerCost cost = model.layer(step, i);
     ComparedLayers each{step.layers[i].name, 1, {layer.forward_seconds, cost.forward.busy}, {}};
     if (layer.backward_seconds)

@@ -1,5 +1,5 @@
-// Reads the fields of a config.json with located errors. Python writes null for a default, so null
-// and absence are one; a quoted number is a text, as in JSON.
+// Reads the fields of a config.json with located errors. Python writes None as null, so a null
+// field counts as absent. As in JSON, a number in quotes is a text.
 #include "imports/config_fields.hpp"
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
+// The node's value if its whole text is a number of type T; nothing for texts in quotes.
 template <class T>
-// The node's value if all its characters are a number of this type; nothing for texts in quotes.
 std::optional<T> parsed(const Node& node) {
   const std::string& text = node.scalar();
   T value{};
@@ -30,7 +30,7 @@ ConfigFields::ConfigFields(Node root) : root_(std::move(root)) {
     throw ConfigError(root_.error("must be a map of fields, not " + kind_text(root_)));
 }
 
-// The field's node; nothing if it is absent or null.
+// The field's value; nothing if it is absent or null.
 std::optional<Node> ConfigFields::present(const std::string& name) const {
   auto node = root_.find(name);
   if (node && node->kind() == Node::Kind::null) node.reset();

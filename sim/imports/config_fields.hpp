@@ -1,7 +1,7 @@
 // Typed access to the known fields of a JSON map, such as Hugging Face's config.json. Use it for
 // foreign files whose other fields are ignored; scenario files are read by declarations instead
-// (core/fields.hpp). JSON is read as YAML, of which it is a part, so that every mistake has its
-// place.
+// (core/fields.hpp). JSON is a subset of YAML, and the YAML reader reads it, so that each error has
+// its line and column.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-// Collects mistakes, and throws them in finish(); until then a wrong field has its fallback value.
-// A field that is null counts as absent, as in Python. Unless a comment says otherwise, `absent` is
-// the value of an absent field.
+// Collects errors and throws them in finish(); until then a field with an error has a substitute
+// value. A field that is null counts as absent, as in Python. `absent` is the value that an absent
+// field has.
 class ConfigFields {
  public:
   // Throws ConfigError if `root` is no map.
@@ -31,12 +31,12 @@ class ConfigFields {
   std::vector<std::string> words(const std::string& name);
   // The number of entries of a map.
   std::int64_t entries(const std::string& name, std::int64_t absent);
-  // A text that must be there.
+  // A text. The field is required.
   std::string required_word(const std::string& name);
 
-  // Adds a mistake at the field, or at the map if the field is absent.
+  // Adds an error, located at the field, or at the map if the field is absent.
   void wrong(const std::string& name, const std::string& message, const std::string& hint = "");
-  // Throws ConfigError with all mistakes; does nothing if there are none.
+  // Throws ConfigError with all errors; does nothing if there are none.
   void finish() const;
 
  private:

@@ -1,7 +1,7 @@
 // Maps each architecture's config.json to the parameters of a shipped family. Each read_ function
-// follows one configuration_*.py of transformers: the fields that set a size become parameters of
-// the family, the fields that change the network are refused unless they have the value that the
-// family describes, and differences in cost that the family leaves out become notes.
+// follows one configuration_*.py of transformers. Fields with a size become parameters of the
+// family. Fields that change the network are refused unless they have the value that the family
+// describes. Notes list differences in cost that the family does not describe.
 //
 //   num_hidden_layers -> layers     hidden_size -> hidden       num_attention_heads -> heads
 //   num_key_value_heads -> kv_heads head_dim -> head_size       intermediate_size -> mlp
@@ -21,16 +21,16 @@
 namespace lockstep {
 namespace {
 
-// An architecture: its model_type, the class with the head that the base describes, and the reader
-// of its fields.
+// An architecture: its model_type, the transformers class whose head the shipped family describes,
+// and the function that reads its fields.
 struct Family {
   std::string type;
   std::string architecture;
   void (*read)(ConfigFields& config, ImportedModel& model);
 };
 
-// Refuses a field with any other text, flag or number than the family describes; absent is
-// accepted.
+// Refuses a field whose text, flag or number is not the one that the family describes. An absent
+// field is accepted.
 void must_be(ConfigFields& config, const std::string& name, const std::string& word) {
   const std::string value = config.word(name, word);
   if (value != word)
@@ -49,7 +49,7 @@ void must_be_zero(ConfigFields& config, const std::string& name) {
     config.wrong(name, "this dropout is not in the model's description", "allowed: 0");
 }
 
-// Refuses a field whose value `part` does not divide `whole`, the value of the field `divisor`.
+// Refuses the field `name` if `part` does not divide `whole`. `divisor` names `whole` in the error.
 void must_divide(ConfigFields& config, const std::string& name, std::int64_t part,
                  const std::string& divisor, std::int64_t whole) {
   if (whole % part != 0)
@@ -60,8 +60,8 @@ void must_divide(ConfigFields& config, const std::string& name, std::int64_t par
 // (transformers, loss/loss_utils.py, ForCausalLMLoss).
 constexpr std::pair<const char*, std::int64_t> upcast_loss{"upcast_loss", 1};
 
-// max_position_embeddings, but at most 4096 for models with rotary positions, which have no longest
-// sequence: a model is seldom trained with the longest sequence that it accepts.
+// max_position_embeddings, but at most 4096, for models with rotary positions. Such models accept
+// long sequences, but are seldom trained with the longest.
 std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
   constexpr std::int64_t usual = 4096;
   const std::int64_t longest = config.size("max_position_embeddings");
@@ -76,8 +76,8 @@ std::int64_t trained_sequence(ConfigFields& config, ImportedModel& model) {
 }
 
 // The common fields of decoders with rotary positions and grouped-query attention. The size of a
-// head is `head_dim`; absent, it is the architecture's usual size, or hidden_size /
-// num_attention_heads, which must then be a whole number.
+// head is `head_dim`. If that is absent, it is the architecture's usual size, or, if there is none,
+// hidden_size / num_attention_heads, which must be a whole number.
 void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                   std::optional<std::int64_t> usual_head_size = {}) {
   const std::int64_t hidden = config.size("hidden_size");
@@ -99,8 +99,8 @@ void read_decoder(ConfigFields& config, ImportedModel& model, std::int64_t kv_he
                       upcast_loss};
 }
 
-// Decoders of the family `llama`: SiLU-gated MLP and RMS norm. Only query, key and value may have
-// biases.
+// Reads decoders of the family `llama`: SiLU-gated MLP and RMS norm. `biases`: query, key and value
+// have biases; other layers never have.
 void read_llama_like(ConfigFields& config, ImportedModel& model, std::int64_t kv_heads,
                      bool biases) {
   read_decoder(config, model, kv_heads);
@@ -119,8 +119,8 @@ void read_llama(ConfigFields& config, ImportedModel& model) {
   read_llama_like(config, model, config.size("num_key_value_heads", heads), false);
 }
 
-// sliding_window: attention over the last N tokens only. The family computes the whole sequence,
-// which costs more if the window is shorter.
+// sliding_window: attention only over the last N tokens. The family computes attention over the
+// whole sequence, which costs more if the window is shorter.
 void note_window(ConfigFields& config, ImportedModel& model) {
   const std::int64_t window = config.size("sliding_window", 0);
   if (window > 0 && window < config.size("max_position_embeddings", 1))
@@ -136,8 +136,8 @@ void read_mistral(ConfigFields& config, ImportedModel& model) {
   note_window(config, model);
 }
 
-// configuration_qwen2.py (Qwen 2 and 2.5): query, key and value have biases. Its sliding_window
-// counts only with use_sliding_window.
+// configuration_qwen2.py (Qwen 2 and 2.5): query, key and value have biases. sliding_window has an
+// effect only with use_sliding_window.
 void read_qwen2(ConfigFields& config, ImportedModel& model) {
   read_llama_like(config, model, config.size("num_key_value_heads"), true);
   if (config.flag("use_sliding_window", false)) note_window(config, model);
@@ -154,8 +154,8 @@ void read_qwen3(ConfigFields& config, ImportedModel& model) {
   if (config.flag("use_sliding_window", false)) note_window(config, model);
 }
 
-// configuration_phi3.py: Llama's network with packed projections, whose separate products cost
-// slightly more launches.
+// configuration_phi3.py: Llama's network with packed projections. The family describes them as
+// separate products, which need slightly more kernel launches.
 void read_phi3(ConfigFields& config, ImportedModel& model) {
   for (const char* name : {"resid_pdrop", "embd_pdrop"}) must_be_zero(config, name);
   const std::int64_t heads = config.size("num_attention_heads", 1);
@@ -165,8 +165,8 @@ void read_phi3(ConfigFields& config, ImportedModel& model) {
       "the packed projections qkv_proj and gate_up_proj are modelled as products of their own");
 }
 
-// configuration_mixtral.py: num_local_experts experts per block, of which each token sees
-// num_experts_per_tok.
+// configuration_mixtral.py: each block has num_local_experts experts, and each token passes through
+// num_experts_per_tok experts.
 void read_mixtral(ConfigFields& config, ImportedModel& model) {
   read_decoder(config, model, config.size("num_key_value_heads"));
   must_be(config, "hidden_act", "silu");
@@ -182,9 +182,9 @@ void read_mixtral(ConfigFields& config, ImportedModel& model) {
   note_window(config, model);
 }
 
-// configuration_gemma2.py and configuration_gemma3.py (`head_norm`: Gemma 3). Soft caps have Gemma
-// 2's defaults of 30 for the logits and 50 for the scores; Gemma 3 has an RMS norm over heads
-// instead.
+// configuration_gemma2.py and configuration_gemma3.py (`head_norm`: Gemma 3). In Gemma 2, soft caps
+// are on by default: 30 for the logits and 50 for the attention scores. Gemma 3 has no soft caps by
+// default, but an RMS norm over each head.
 void read_gemma(ConfigFields& config, ImportedModel& model, bool head_norm) {
   read_decoder(config, model, config.size("num_key_value_heads"), 256);
   must_be(config, "hidden_activation", "gelu_pytorch_tanh");
@@ -208,8 +208,8 @@ void read_gemma3(ConfigFields& config, ImportedModel& model) {
   read_gemma(config, model, true);
 }
 
-// configuration_gpt2.py, with its own names: n_embd, n_head, n_layer, n_positions, and n_inner for
-// the MLP (4 x n_embd if absent). The family has one switch for all dropouts.
+// configuration_gpt2.py, whose fields have other names: n_embd, n_head, n_layer, n_positions, and
+// n_inner for the MLP (4 x n_embd if absent). The family has one switch for all dropouts.
 void read_gpt2(ConfigFields& config, ImportedModel& model) {
   const std::int64_t hidden = config.size("n_embd");
   const std::int64_t heads = config.size("n_head");
@@ -240,8 +240,8 @@ void read_gpt2(ConfigFields& config, ImportedModel& model) {
                       upcast_loss};
 }
 
-// configuration_bert.py: an encoder with learned positions and two token types; the head is tied to
-// the table of words.
+// configuration_bert.py: an encoder with learned positions and two token types. The head shares its
+// weights with the word embeddings.
 void read_bert(ConfigFields& config, ImportedModel& model) {
   const std::int64_t hidden = config.size("hidden_size");
   const std::int64_t heads = config.size("num_attention_heads");
@@ -287,7 +287,7 @@ void read_vit(ConfigFields& config, ImportedModel& model) {
       "query, key and value are modelled as one packed projection, as torchvision has it");
 }
 
-// The readable values of model_type, sorted.
+// All supported architectures, sorted by model_type.
 const std::vector<Family>& families() {
   static const std::vector<Family> all{{"bert", "BertForMaskedLM", read_bert},
                                        {"gemma2", "Gemma2ForCausalLM", read_gemma2},
@@ -303,8 +303,8 @@ const std::vector<Family>& families() {
   return all;
 }
 
-// The family of model_type. Multimodal configs keep their language model in `text_config`; the
-// error says so.
+// The architecture of a config's model_type. In multimodal configs the language model is in
+// `text_config`; the error says so.
 const Family& family_of(ConfigFields& config) {
   const std::string type = config.required_word("model_type");
   config.finish();
@@ -323,8 +323,8 @@ const Family& family_of(ConfigFields& config) {
   return all.front();
 }
 
-// `architectures` names the class of the checkpoint; a class with a different head (a classifier,
-// for example) has other last layers than the family.
+// Refuses a config whose `architectures`, the class of the checkpoint, is another class than the
+// family's, because its head (for example a classifier) has other layers.
 void check_architecture(ConfigFields& config, const Family& family, ImportedModel& model) {
   const std::vector<std::string> classes = config.words("architectures");
   if (classes.empty())
@@ -334,8 +334,8 @@ void check_architecture(ConfigFields& config, const Family& family, ImportedMode
                  "allowed: " + family.architecture);
 }
 
-// Parses a file that begins as a JSON map does. ONNX models, which people try, are larger than any
-// config.json, so the first character is looked at before the size.
+// Parses a file that begins with `{`, as a JSON map does. The first character is checked before the
+// size, so that a large ONNX model leads to the error about ONNX.
 Node read_config(const std::string& file) {
   const std::string text = file_text(file, most_of_a_recording);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -346,7 +346,7 @@ Node read_config(const std::string& file) {
   return Node::parse_text(text, file);
 }
 
-// A YAML text in double quotes, with control characters as spaces.
+// The text in double quotes, as YAML. Control characters become spaces.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -356,13 +356,14 @@ std::string quoted(const std::string& text) {
   return result + '"';
 }
 
-// A text that cannot end the comment it is written in.
+// The text on one line: control characters become spaces, so that a newline cannot end the comment
+// in which the text stands.
 std::string on_one_line(std::string text) {
   for (char& c : text) c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
   return text;
 }
 
-// Builds the model from its own text and counts its parameters, which proves that the text is
+// Reads the model back from its text and counts its parameters, which also proves that the text is
 // valid. Throws ConfigError if the count is not the published one.
 void count_parameters(ImportedModel& model) {
   const ModelFile file = read_model_text(model_text(model), model.origin + " as a model file");

@@ -1,6 +1,6 @@
 // Makes a profile from a PyTorch profiler trace: finds the steps, matches each with the model's
-// layers, and takes the median over steps of every figure. Device times are the kernels' own. Host
-// times are upper bounds, because the profiler slows the host.
+// layers, and takes the median of each time over the steps. Device times are the kernels'
+// durations. Host times are upper bounds, because the profiler slows the host.
 #include "imports/import_trace.hpp"
 
 #include <fmt/format.h>
@@ -20,23 +20,23 @@ double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// Seconds of all operators.
+// Sum of the operators' seconds.
 double sum(const std::vector<TracedOp>& ops) {
   return std::accumulate(ops.begin(), ops.end(), 0.0,
                          [](double all, const TracedOp& op) { return all + op.seconds; });
 }
 
-// Operators that the host issues for these kernels.
+// Number of operators that the host issues for these kernels.
 int operators(const std::vector<Kernel>& kernels) {
   int count = 0;
   for (const Kernel& kernel : kernels) count += kernel.operators;
   return count;
 }
 
-// Appends host seconds per operator, one value per layer visited. On a GPU the host runs ahead: the
-// time from one layer's first operator to the next one's, over the operators that the model counts
-// in the layer. On a CPU the operators' own time is the layers' time, so the host times are the
-// gaps between layers.
+// Appends host seconds per operator, one value for each visit of a layer. On a GPU the host runs
+// ahead, so the value is the time from this layer's first operator to the next layer's first
+// operator, divided by the operators that the model counts in the layer. On a CPU the operators'
+// durations are the layers' times, so the value is the gap between the two layers.
 void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep& step,
                 std::vector<Kernel> Layer::*kernels, bool on_gpu, std::vector<double>& times) {
   for (std::size_t i = 0; i + 1 < visits.size(); ++i) {
@@ -46,9 +46,10 @@ void host_times(const std::vector<LayerTimes::Visit>& visits, const TrainingStep
   }
 }
 
-// The optimizer, from the profiler's name of the step function ("Optimizer.step#SGD.step") and from
-// the operators in it: `_fused_` and `_foreach_` in their names tell the implementation, `mul_`
-// tells momentum of SGD. Nothing, with a note, for optimizers that a profile cannot hold.
+// Recognises the optimizer by the profiler's name of the step function ("Optimizer.step#SGD.step")
+// and by the operators in it: `_fused_` and `_foreach_` in their names show the implementation,
+// `mul_` shows momentum of SGD. Returns nothing, and adds a note, for optimizers that a profile
+// cannot represent.
 std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const TrainingStep& step,
                                              std::vector<std::string>& notes) {
   if (traced.optimizer_event == nullptr) {
@@ -93,8 +94,8 @@ std::optional<ProfileOptimizer> optimizer_of(const TracedStep& traced, const Tra
   return optimizer;
 }
 
-// The day of the first event. Traces before PyTorch 2.2 have no baseTimeNanoseconds: their `ts`
-// counts from 1970. "" if the time is not plausible.
+// The date of the first event; "" if it is not plausible. In traces before PyTorch 2.2, which have
+// no baseTimeNanoseconds, `ts` counts from 1970.
 std::string date_of(const Trace& trace) {
   const double seconds = trace.base_nanoseconds * 1e-9 +
                          (trace.events.empty() ? 0 : trace.events.front().start * 1e-6);
@@ -106,10 +107,10 @@ std::string date_of(const Trace& trace) {
   return text;
 }
 
-// Times by layer and in sums, one value per step, in seconds.
+// Seconds of each layer and sums over layers, with one value for each step.
 struct Samples {
   std::vector<std::vector<double>> forward, backward;
-  // `share`: the part of the time that layers and optimizer explain.
+  // `share`: the part of the time that belongs to layers and optimizer, 0 to 1.
   std::vector<double> step, forward_sum, backward_sum, optimizer, share;
   std::vector<double> host_forward, host_backward;
 
@@ -124,21 +125,21 @@ struct Samples {
     step.push_back(traced.seconds());
     forward_sum.push_back(sum(times.forward));
     backward_sum.push_back(sum(times.backward));
-    // Without kernels the optimizer runs on the host, its Python included.
+    // In a trace without kernels, the whole Optimizer.step counts, including its Python code.
     const double update = on_gpu ? sum(traced.optimizer)
                           : traced.optimizer_event != nullptr
                               ? traced.optimizer_event->duration * 1e-6
                               : 0;
     optimizer.push_back(update);
     const double known = forward_sum.back() + backward_sum.back() + update;
-    // The denominator: busy time of the GPU, or the whole step on a CPU.
+    // The denominator of `share`: the busy time of the GPU, or the whole step on a CPU.
     const double all = on_gpu ? known + times.outside + traced.other : traced.seconds();
     share.push_back(all > 0 ? known / all : 0);
     host_times(times.forward_visits, model, &Layer::forward, on_gpu, host_forward);
     host_times(times.backward_visits, model, &Layer::backward, on_gpu, host_backward);
   }
 
-  // Median over layers of the relative distance between the 90th percentile and the median.
+  // The number of steps, and the median over layers of (90th percentile - median) / median.
   ProfileNoise noise() const {
     std::vector<double> spreads;
     for (const auto* side : {&forward, &backward})
@@ -157,7 +158,7 @@ std::string joined(const std::vector<std::string>& names) {
       names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "");
 }
 
-// Refuses a profile that explains too little of the time.
+// Throws ConfigError if too little of the time belongs to layers and optimizer.
 void check_attributed(const TraceImport& result, const std::string& path) {
   if (result.attributed >= least_attributed) return;
   throw file_error(
@@ -170,7 +171,8 @@ void check_attributed(const TraceImport& result, const std::string& path) {
                     : "the steps are mostly Python and the profiler: a larger batch");
 }
 
-// Remarks for the user. `times` is of the last step; every step matches the same layers.
+// Adds notes for the user. `times` is that of the last step, because every step matches the same
+// layers.
 void add_notes(TraceImport& result, const TracedSteps& traced, const LayerTimes& times) {
   if (!times.silent.empty())
     result.notes.push_back("no operator of their own, 0 s: " + joined(times.silent));
@@ -184,7 +186,7 @@ void add_notes(TraceImport& result, const TracedSteps& traced, const LayerTimes&
   if (traced.recorded > result.steps) result.notes.push_back("the first step was left out");
 }
 
-// The layers' median times, as the profile's entry for this model, precision and batch.
+// The median times of the layers, as the profile's entry for this model, precision and batch.
 ProfileModel model_of(const Samples& samples, const TrainingStep& step, bool forward_only) {
   ProfileBatch batch;
   batch.samples = step.samples;

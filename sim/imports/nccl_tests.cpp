@@ -1,5 +1,5 @@
-// Joins the runs of nccl-tests to curves by collective, ranks and nodes. The format of a file is
-// told by its first character: a JSON file begins with `{`.
+// Joins the runs of nccl-tests to one curve for each collective, number of ranks and number of
+// nodes. A file that begins with `{` is JSON; any other file is a table.
 #include "imports/nccl_tests.hpp"
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ std::vector<std::string> collective_names() {
   return {EnumNames<Collective>::names.begin(), EnumNames<Collective>::names.end()};
 }
 
-// The collective that a program of nccl-tests measures; nothing for programs whose operation the
-// simulator does not price (gather, scatter, hypercube).
+// The collective that a program of nccl-tests measures; nothing for programs whose operation has no
+// cost in the simulator (gather, scatter, hypercube).
 std::optional<std::string> collective_of(std::string program) {
   if (const auto end = program.find("_perf"); end != std::string::npos) program.resize(end);
   static const std::map<std::string, std::string> renamed{{"sendrecv", "send_recv"},
@@ -38,7 +38,7 @@ std::optional<std::string> collective_of(std::string program) {
   throw ConfigError(Diagnostic{{file, run.line, 1}, "", message, hint});
 }
 
-// The collective of a run, from its program or from the options.
+// The collective of a run, from the name of its program or from the options.
 std::string collective_name(const NcclTestsRun& run, const NcclTestsOptions& options,
                             const std::string& file) {
   if (!run.program.empty()) {
@@ -60,8 +60,9 @@ void check_collective(const std::string& name) {
                    allowed_hint(name, names));
 }
 
-// The ranks of a run. One rank measures copies on one GPU, not communication: nccl-tests built
-// without MPI starts independent processes of one rank each.
+// The number of ranks of a run. Throws ConfigError for one rank, which measures copies on one GPU
+// and no communication. That happens if nccl-tests was built without MPI, because it then starts
+// independent processes with one rank each.
 int known_ranks(const NcclTestsRun& run, const NcclTestsOptions& options, const std::string& file) {
   const int ranks = options.ranks > 0 ? options.ranks : run.ranks;
   if (ranks > 1) return ranks;
@@ -81,7 +82,8 @@ NcclTestsImport import_nccl_tests(const std::vector<std::string>& files,
                                   const NcclTestsOptions& options) {
   check_collective(options.collective);
   NcclTestsImport result;
-  // Times by size, by collective, ranks and nodes. Files may continue each other's curves.
+  // Seconds by collective, ranks and nodes, and then by size. Several files may contribute to a
+  // curve.
   std::map<std::tuple<std::string, int, int>, std::map<double, std::vector<double>>> curves;
   bool repeated = false;
   for (const std::string& file : files) {

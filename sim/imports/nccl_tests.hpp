@@ -1,7 +1,7 @@
-// Collective curves from output of nccl-tests (https://github.com/NVIDIA/nccl-tests): the table
-// that every version prints, and the JSON file that `-J FILE` writes since 2.16. Used by
-// `import-collectives`. The time of a size is the out-of-place column; the in-place column is read
-// only for wrong results.
+// Reads curves of collectives (seconds by size) from output of nccl-tests
+// (https://github.com/NVIDIA/nccl-tests): the table that every version prints, or the JSON file
+// that `-J FILE` writes since 2.16. `import-collectives` uses it. The time of a size comes from the
+// out-of-place column; in-place columns are only checked for wrong results.
 #pragma once
 
 #include <string>
@@ -11,26 +11,27 @@
 
 namespace lockstep {
 
-// Answers to questions that a file may leave open.
+// Values that a file may not contain.
 struct NcclTestsOptions {
   // A name of Collective, for files that do not name their program (text before 2.17).
   std::string collective;
   // Replaces the number of ranks of the file; 0 = as the file says.
   int ranks = 0;
-  // Replaces the number of nodes; 0 = distinct host names in the file.
+  // Replaces the number of nodes; 0 = the number of distinct host names in the file.
   int nodes = 0;
 };
 
-// Measurements of all files, ready for a profile.
+// The measurements of all files, in the types of a profile.
 struct NcclTestsImport {
-  // One per collective, ranks and nodes; points by ascending bytes.
+  // One curve for each collective, number of ranks and number of nodes; its points by ascending
+  // bytes.
   std::vector<ProfileCollective> curves;
-  // As the first file states them; "" = not stated. E.g. device "NVIDIA A100-SXM4-80GB", NCCL
-  // "2.22.3", date "2026-11-21".
+  // The first stated value of each; "" if no file states it. E.g. device "NVIDIA A100-SXM4-80GB",
+  // NCCL "2.22.3", date "2026-11-21".
   std::string device;
   std::string nccl_version;
   std::string date;
-  // Remarks for a person.
+  // Notes for the user.
   std::vector<std::string> notes;
 };
 
@@ -40,11 +41,11 @@ struct NcclTestsRow {
   double seconds = 0;
 };
 
-// One execution of one of the programs.
+// One execution of one program of nccl-tests.
 struct NcclTestsRun {
-  // E.g. "all_reduce_perf"; "" when the file does not say.
+  // For example "all_reduce_perf"; "" if the file does not name it.
   std::string program;
-  // 0 = the file does not say.
+  // 0 = the file does not state it.
   int ranks = 0;
   int nodes = 0;
   // Line at which the run begins, for errors.
@@ -52,11 +53,12 @@ struct NcclTestsRun {
   std::string device, nccl_version, date;
   // Sizes may repeat (several types, operations or cycles).
   std::vector<NcclTestsRow> rows;
-  // The closing summary is there, so the run was not cut off.
+  // Whether the closing summary exists, which shows that the run was not cut off.
   bool finished = false;
 };
 
-// All files together; sizes measured more than once become their median.
+// Joins the measurements of all files. A size that was measured several times gets the median of
+// its times.
 //
 // Throws ConfigError, located in the file, for: no measurements, wrong results, CPU times instead
 // of collective times, a table that does not fit its heading, an unknown collective or number of
@@ -64,7 +66,7 @@ struct NcclTestsRun {
 NcclTestsImport import_nccl_tests(const std::vector<std::string>& files,
                                   const NcclTestsOptions& options);
 
-// The readers of the two formats (nccl_tests_text.cpp, nccl_tests_json.cpp). Throw ConfigError.
+// Read the two formats (nccl_tests_text.cpp, nccl_tests_json.cpp). Throw ConfigError.
 std::vector<NcclTestsRun> read_nccl_tests_text(const std::string& text, const std::string& file);
 std::vector<NcclTestsRun> read_nccl_tests_json(const std::string& text, const std::string& file);
 

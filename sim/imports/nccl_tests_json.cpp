@@ -1,6 +1,6 @@
 // Reads the file that `-J FILE` of nccl-tests writes (src/util.cu there; versions 1 and 2 of the
-// format). The file is one line, so places in it are named by their field. Truth values are the
-// texts "true" and "false", and `nwrong` is null where results are not checked.
+// format). The file has a single line, so errors name the field instead of a line. Truth values are
+// the texts "true" and "false", and `nwrong` is null if results were not checked.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -18,9 +18,9 @@ class NcclJsonReader {
  public:
   explicit NcclJsonReader(const std::string& file) : file_(file) {}
 
-  // Keys of the document: `args` is the command line, `nccl_version` the number that NCCL encodes
-  // as major * 10000 + minor * 100 + patch, `out_of_bounds` the closing summary, `config` the
-  // ranks, `results` the sizes.
+  // Keys of the document that are read: `args` (the command line), `nccl_version` (major * 10000 +
+  // minor * 100 + patch), `start_time`, `out_of_bounds` (the closing summary), `config` (the ranks)
+  // and `results` (the sizes).
   NcclTestsRun read(const json& document) const {
     NcclTestsRun run;
     run.line = 1;
@@ -80,7 +80,7 @@ class NcclJsonReader {
              fmt::format("{} wrong values in the result", cell["nwrong"].get<double>()),
              "find out why before trusting the times; nothing was imported");
     }
-    // A size too small to be split among the ranks.
+    // nccl-tests rounds a size that is too small to be split among the ranks down to 0.
     if (bytes == 0) return;
     if (!row.contains("out_of_place") || !row["out_of_place"].is_object())
       fail(field + ".out_of_place", "missing");
@@ -93,7 +93,7 @@ class NcclJsonReader {
     run.rows.push_back({bytes, microseconds * 1e-6});
   }
 
-  // The number at a key; throws ConfigError if it is something else.
+  // The number at a key. Throws ConfigError if the value is no number.
   double number(const json& object, const char* key, const std::string& field) const {
     if (!object.contains(key) || !object[key].is_number())
       fail(fmt::format("{}.{}", field, key), "must be a number");

@@ -1,7 +1,8 @@
 // Reads the table that nccl-tests prints. Its columns differ between versions: `error` (largest
-// deviation) became `#wrong` (count), `redop` and `root` came and went, `timestamp` and
-// per-iteration columns may follow. So columns are found by the heading, counted from the right,
-// where no column is ever blank. Any other line of the file (NCCL's log, mpirun's) is skipped.
+// deviation) or `#wrong` (count), with or without `redop` and `root`, perhaps followed by
+// `timestamp` and per-iteration columns. So columns are found by the heading, and counted from the
+// right, because columns before the first time may be blank. Other lines (logs of NCCL or mpirun)
+// are used only for the command and for NCCL's version.
 //
 //   # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 ...
 //   #  Rank  0 Group  0 Pid  13313 on  node-1 device  0 [0x4f] NVIDIA A800 80GB PCIe
@@ -23,7 +24,7 @@
 namespace lockstep {
 namespace {
 
-// A word of a line, with its column (from 1) for errors.
+// A word of a line, and the column (from 1) of its first character, for errors.
 struct Token {
   std::string text;
   int column = 1;
@@ -47,8 +48,9 @@ bool is_count(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// A state machine over the lines: comment lines describe the next run, number lines are its rows,
-// and a new heading or a new command ends it.
+// A state machine over the lines. Comment lines describe the next run, and lines that begin with a
+// number are its rows. The name of a test, the line with `nThread`, or a new command ends the run
+// before it.
 class NcclTextReader {
  public:
   explicit NcclTextReader(std::string file) : file_(std::move(file)) {}
@@ -58,7 +60,7 @@ class NcclTextReader {
     std::string line;
     while (std::getline(lines, line)) {
       ++line_;
-      // `mpirun --tag-output` and its like: "[1,0]<stdout>:# Rank ..."
+      // `mpirun --tag-output`, for example, prefixes lines: "[1,0]<stdout>:# Rank ..."
       if (const auto tag = line.find("<stdout>:"); tag != std::string::npos && tag < 16)
         line.replace(0, tag + 9, tag + 9, ' ');
       take(line);
@@ -88,7 +90,7 @@ class NcclTextReader {
       other(tokens);
   }
 
-  // A line of the log: perhaps the command that was typed, perhaps NCCL's version.
+  // Handles a line that is neither comment nor row. It may contain the command or NCCL's version.
   void other(const std::vector<Token>& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const std::string& text = tokens[i].text;
@@ -104,8 +106,8 @@ class NcclTextReader {
     }
   }
 
-  // A line that begins with #: the name of the test (since 2.17), versions, threads and GPUs of
-  // each process, ranks, the heading, or the summary.
+  // Handles a line that begins with #: the name of the test (since 2.17), versions, threads and
+  // GPUs of each process, a rank, the heading, or the summary.
   void comment(const std::string& line, const std::vector<Token>& tokens) {
     const auto is = [&](std::size_t i, const char* word) {
       return i < tokens.size() && tokens[i].text == word;
@@ -126,15 +128,16 @@ class NcclTextReader {
       heading(tokens);
     } else if (line.find("Out of bounds values") != std::string::npos) {
       run_.finished = true;
-      // With `error` columns a failed summary may be rounding; with #wrong it is not.
+      // If the table has `error` columns, a failed summary may be due to rounding; with `#wrong` it
+      // cannot.
       if (line.find("FAILED") != std::string::npos && !old_errors_)
         fail(1, "the run itself reports wrong results",
              "find out why before trusting its times; nothing was imported");
     }
   }
 
-  // "#  Rank  0 Group  0 Pid  13313 on  node-1 device  0 [0x4f] NVIDIA A800 80GB PCIe" Collects
-  // ranks and hosts of each group (communicator), and the name of the GPU.
+  // Handles a line "# Rank 0 Group 0 Pid 13313 on node-1 device 0 [0x4f] NVIDIA A800 80GB PCIe":
+  // collects ranks and hosts of each group (communicator), and the name of the GPU.
   void rank(const std::string& line, const std::vector<Token>& tokens) {
     const int number = std::atoi(tokens[2].text.c_str());
     std::string group = "0", host;
@@ -143,7 +146,7 @@ class NcclTextReader {
       if (tokens[i].text == "on" && host.empty()) host = tokens[i + 1].text;
     }
     if (run_.line == 0) run_.line = line_;
-    // Processes without MPI all call themselves rank 0.
+    // If nccl-tests was built without MPI, every process calls itself rank 0.
     if (!ranks_[group].insert(number).second)
       fail(tokens[2].column, fmt::format("rank {} is listed twice: independent processes", number),
            "build nccl-tests with MPI=1 so that they form one communicator");
@@ -153,7 +156,7 @@ class NcclTextReader {
       run_.device = line.substr(bracket + 2, line.find_last_not_of(" \r") - bracket - 1);
   }
 
-  // Takes over the columns of the table. The first `time` is the out-of-place one.
+  // Stores the columns of the table. The first `time` is the out-of-place time.
   void heading(const std::vector<Token>& tokens) {
     std::vector<std::string> columns;
     for (std::size_t i = 1; i < tokens.size(); ++i) columns.push_back(tokens[i].text);
@@ -171,13 +174,13 @@ class NcclTextReader {
     if (run_.line == 0) run_.line = line_;
   }
 
-  // A row of the table: checks the wrong results of both places, and keeps size and out-of-place
-  // time.
+  // Handles a row of the table: checks out-of-place and in-place results for errors, and stores the
+  // size and the out-of-place time.
   void row(const std::vector<Token>& tokens) {
-    // The heading `timestamp` is one word, its value two.
+    // The heading `timestamp` is one word, but its value has two.
     const std::size_t words = columns_.size() + (columns_.back() == "timestamp" ? 1 : 0);
-    // Words from the first time to the end. The columns before it may be blank (`redop`, `root`),
-    // but size, count and type are always there.
+    // Number of words from the first time to the end of the row. Before the first time, the columns
+    // `redop` and `root` may be blank, but size, count and type never are.
     const std::size_t numbers = words - time_;
     if (tokens.size() > words || tokens.size() < numbers + 3)
       fail(tokens[0].column,
@@ -189,7 +192,7 @@ class NcclTextReader {
       for (std::size_t i = time_; i < columns_.size(); ++i)
         if (columns_[i] == "#wrong") require_right(tokens[first + i - time_]);
     }
-    // A size too small to be split among the ranks.
+    // nccl-tests rounds a size that is too small to be split among the ranks down to 0.
     if (bytes == 0) return;
     const double microseconds = number(tokens[first]);
     if (!(microseconds > 0)) fail(tokens[first].column, "a time must be positive");
@@ -210,16 +213,17 @@ class NcclTextReader {
     return value;
   }
 
-  // Completes the run, if it has rows, and starts the next one. Ranks are counted in the first
-  // communicator; NCCL_TESTS_SPLIT makes several.
+  // Completes the run, if it has rows, and starts the next one. With NCCL_TESTS_SPLIT there are
+  // several communicators; only the ranks of the first are counted.
   void finish_run() {
     if (!run_.rows.empty()) {
       if (run_.program.empty()) run_.program = typed_;
       if (!ranks_.empty()) {
         run_.ranks = static_cast<int>(ranks_.begin()->second.size());
         run_.nodes = static_cast<int>(hosts_.begin()->second.size());
-        // nccl-tests cuts the list of devices at 2048 characters a process. A number of ranks that
-        // is no multiple of a process's ranks shows such a cut, so the number is unknown.
+        // nccl-tests prints at most 2048 characters of the device list per process. If the number
+        // of listed ranks is no multiple of the ranks per process, the list was cut and the number
+        // is unknown.
         if (per_process_ > 0 && ranks_.size() == 1 && run_.ranks % per_process_ != 0)
           run_.ranks = 0;
       }
@@ -242,15 +246,15 @@ class NcclTextReader {
   // Ranks and hosts by group (communicator).
   std::map<std::string, std::set<int>> ranks_;
   std::map<std::string, std::set<std::string>> hosts_;
-  // Words of the heading; empty until the heading.
+  // Words of the heading; empty until a heading has been read.
   std::vector<std::string> columns_;
   // Index of the out-of-place time in `columns_`.
   std::size_t time_ = 0;
-  // The table has `error` instead of `#wrong`: rounding errors, judged by the summary.
+  // Whether the table has `error` instead of `#wrong`. Such errors may be due to rounding.
   bool old_errors_ = false;
   // Ranks per process, and NCCL's version as its number; 0 = not stated.
   int per_process_ = 0, code_ = 0;
-  // NCCL's version in the log, and the program on the last command line.
+  // NCCL's version as the log states it, and the program of the last command line.
   std::string version_, typed_;
 };
 

@@ -1,7 +1,7 @@
-// Adds imported figures to a profile on disk, and replaces older ones. The identity of a figure
-// (model, precision and samples; collective, library, ranks and nodes) decides whether it is new.
-// The file is written whole after it has been read back, so that a failed import leaves the old
-// file.
+// Adds imported measurements to a profile on disk. A measurement replaces an earlier one of the
+// same key; for example, the key of a curve is collective, library, ranks and nodes. A profile's
+// text is parsed before it is written, and written as a whole, so that a failed import leaves the
+// old file.
 #include "imports/profile_folder.hpp"
 
 #include <fmt/format.h>
@@ -31,9 +31,9 @@ void replace_or_add(std::vector<Item>& items, const Item& item, Same same) {
     *found = item;
 }
 
-// The name that a profile has for the device file called `name`, which may be a path. Errors about
-// the name itself point to the option that the user gave, errors inside the device file to their
-// place.
+// The device name that a profile must have for the device file `name` (a name or a path). Errors
+// about `name` itself refer to the user's option, errors inside the device file to their place
+// there.
 std::string device_named(const std::string& name, const std::string& option) {
   try {
     return load_device(name).name;
@@ -56,7 +56,7 @@ std::string device_named(const std::string& name, const std::string& option) {
 Profile open_profile(const std::string& folder, const std::string& device,
                      const std::string& option) {
   const auto path = profile_path(folder);
-  // Loads the device file only if its name is needed.
+  // A function, so that the device file is loaded only if its name is needed.
   const auto wanted = [&] { return option.empty() ? device : device_named(device, option); };
   if (!folder.empty() && std::filesystem::exists(path)) {
     Profile profile = load_profile(path.string());
@@ -91,7 +91,7 @@ std::string save_profile(const std::string& folder, const Profile& profile) {
   return path.string();
 }
 
-// A top-level key begins a line; its content is indented or a list item.
+// A top-level key stands at the beginning of a line; its content is indented or begins with `-`.
 std::string profile_section(const Profile& profile, const std::string& key) {
   std::istringstream text(profile_text(profile));
   std::string section, line;
@@ -147,7 +147,7 @@ void merge_collectives(Profile& profile, const std::vector<ProfileCollective>& c
   }
 }
 
-// A model may be measured at several input sizes; they differ in the bytes of a sample.
+// A model may have been measured at several input sizes, which differ in the bytes of a sample.
 void merge_model(Profile& profile, const ProfileModel& model) {
   const auto same = [&](const ProfileModel& other) {
     return other.model == model.model && other.precision == model.precision &&

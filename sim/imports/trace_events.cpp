@@ -1,7 +1,7 @@
-// Reads the events of a trace by a SAX parser, which keeps one event at a time. Field names follow
-// kineto's output_json.cpp and PyTorch's profiler_kineto.cpp. Traces of PyTorch 1.8 to 1.10 have
-// the categories "Operator", "Kernel", "Runtime", the keys "external id" and "Input dims", and
-// threads that are texts.
+// Reads the events of a trace with a SAX parser, which never builds a tree of the document. Field
+// names follow kineto's output_json.cpp and PyTorch's profiler_kineto.cpp. Traces of PyTorch 1.8 to
+// 1.10 differ: categories such as "Operator", "Kernel" and "Runtime", the keys "external id" and
+// "Input dims", and threads that are texts.
 //
 //   {"traceEvents": [                                                          depth 2
 //     {"ph": "X", "cat": "kernel", "name": "...", "ts": 1, "dur": 5, "tid": 7, depth 3
@@ -21,7 +21,7 @@
 namespace lockstep {
 namespace {
 
-// Input iterator that publishes the parser's position in `reached`: the parser gives no line
+// Input iterator that writes the parser's position to `reached`. The parser reports no line
 // numbers, so Handler counts newlines up to this position.
 struct Cursor {
   using iterator_category = std::input_iterator_tag;
@@ -46,8 +46,8 @@ struct Cursor {
   bool operator!=(const Cursor& other) const { return at != other.at; }
 };
 
-// The kind of an event by its category, in the words of all versions; nothing for events that are
-// not needed (Python functions, overhead, flow).
+// The kind of an event by its category, in the spelling of every version; nothing for events that
+// are not needed (for example Python functions).
 std::optional<TraceEvent::Kind> kind_of(const std::string& category) {
   using Kind = TraceEvent::Kind;
   if (category == "cpu_op" || category == "Operator") return Kind::op;
@@ -90,7 +90,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     } else if (top_ == "deviceProperties" && key_ == "name" && trace.device.empty()) {
       trace.device = value;
     } else if (events_ && depth_ == 4 && is_id(key_)) {
-      // Ids are texts in some versions.
+      // In some versions ids are texts.
       number(std::strtod(value.c_str(), nullptr));
     }
     return true;
@@ -108,7 +108,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
       counted_ = reached_;
       event_ = {};
       event_.line = line_;
-      // An event without `dur` stays negative, and is dropped.
+      // An event without `dur` stays at -1, and is dropped.
       event_.duration = -1;
       phase_.clear();
       category_.clear();
@@ -144,14 +144,14 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return key == "Input Dims" || key == "Input dims";
   }
 
-  // Threads have names in traces of PyTorch 1.8 and 1.9: "25738", "stream 7". They get numbers from
-  // -2 downward, apart from all real ones.
+  // In traces of PyTorch 1.8 and 1.9 threads are texts: "25738", "stream 7". They get numbers from
+  // -2 downward, which no real thread has.
   std::int64_t thread_called(const std::string& name) {
     return -2 - static_cast<std::int64_t>(threads_.emplace(name, threads_.size()).first->second);
   }
 
-  // Ids may exceed the range of a double or an int64 ("none" is the largest unsigned number); such
-  // numbers become -1.
+  // Stores a number of an event. An id may exceed the range of int64 (the largest unsigned number
+  // means "none"); such an id becomes -1.
   bool number(double value) {
     if (depth_ == 1 && top_ == "baseTimeNanoseconds") trace.base_nanoseconds = value;
     if (!events_) return true;
@@ -171,7 +171,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // Keeps complete events of a needed category.
+  // Stores the event if it is complete and its category is needed.
   void finish_event() {
     const auto kind = kind_of(category_);
     if (phase_ != "X" || !kind || !(event_.duration >= 0)) return;
@@ -185,7 +185,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   int depth_ = 0, line_ = 1;
   // Inside the list "traceEvents".
   bool events_ = false;
-  // Last key of the document, last key of an event or its args, and texts of the event.
+  // Last key at depth 1, last key at depth 3 or 4, and `ph` and `cat` of the event.
   std::string top_, key_, phase_, category_;
   std::map<std::string, std::size_t> threads_;
   TraceEvent event_;

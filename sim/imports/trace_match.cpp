@@ -1,5 +1,5 @@
 // Matches the operators of a traced step with the layers of the model. A trace has no module names,
-// so order is the evidence: operators and layers are walked side by side, and a table says which
+// so the order decides: one pass goes through operators and layers together, and a table says which
 // operators a kind of layer runs. Errors name the first operator that does not fit.
 //
 //   operators  conv2d  add_ batch_norm  relu_  max_pool2d ...
@@ -14,17 +14,18 @@
 namespace lockstep {
 namespace {
 
-// The operators that a kind of layer runs, without "aten::". `sure` operators are run by no other
-// kind; `likely` ones are this layer if it comes next, and else glue between layers. A layer that
-// began with a likely operator may continue with operators of `inside`: attention written out,
-// Hugging Face's gelu_new. A layer of a `needed` kind cannot be without its operator.
+// The operators that a kind of layer runs, without "aten::". No other kind runs `sure` operators. A
+// `likely` operator begins this layer if the layer comes next, and is glue between layers
+// otherwise. A layer that began with a likely operator may continue with operators of `inside`, for
+// example attention that is written out, or Hugging Face's gelu_new. A layer of a `needed` kind
+// must have an operator.
 struct KindRule {
   const char* kind;
   bool needed;
   std::vector<const char*> sure, likely, inside = {};
 };
 
-// Names are ATen's; several names of one operation stand for versions and backends of PyTorch.
+// The names are ATen's. An operation has several names if versions and backends of PyTorch differ.
 const std::vector<KindRule>& rules() {
   static const std::vector<KindRule> table{
       {"conv", true, {"conv2d", "convolution", "_convolution", "cudnn_convolution"}, {}},
@@ -78,7 +79,7 @@ bool contains(const std::vector<const char*>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The rule of a kind; kinds without one run no operator that must be found.
+// The rule of a kind. A kind that is not in the table gets a rule without operators.
 const KindRule& rule_of(const std::string& kind) {
   static const KindRule unknown{"", false, {}, {}};
   const auto found = std::find_if(rules().begin(), rules().end(),
@@ -91,15 +92,16 @@ bool is_sure(std::string_view name) {
                      [&](const KindRule& rule) { return contains(rule.sure, name); });
 }
 
-// Casts precede the layer whose input they prepare; BatchNorm counts its batches first (add_, in
-// PyTorch before 1.10 add).
+// Whether an operator that no rule claims belongs to the next layer. Casts precede the layer whose
+// input they convert. BatchNorm first counts its batches (with add_; in PyTorch before 1.10 with
+// add).
 bool belongs_to_next(std::string_view name, std::string_view next_kind) {
   return name == "to" || name == "_to_copy" || name == "add_" ||
          (name == "add" && next_kind == "batch_norm");
 }
 
-// Matches one step. `current_` and `next_` are the place in the model: all layers before `next_`
-// have been matched or passed over.
+// Matches one step. All layers before `next_` have been matched or passed over; `current_` is the
+// last matched layer.
 class Matcher {
  public:
   Matcher(const TracedStep& traced, const TrainingStep& model, const std::string& file)
@@ -108,11 +110,11 @@ class Matcher {
   LayerTimes match() {
     times_.forward.assign(model_.layers.size(), 0);
     times_.backward.assign(model_.layers.size(), 0);
-    // Operators held back until the layer that they prepare is known.
+    // Operators that belong to the next layer; they wait here until that layer is known.
     std::vector<const TracedOp*> waiting;
     for (const TracedOp& op : traced_.forward) {
       const std::string name = short_name(op);
-      // The operator begins or continues a layer.
+      // In this case the operator begins or continues a layer.
       if (const auto layer = layer_of(op, name)) {
         for (const TracedOp* early : waiting) take(*early, *layer);
         waiting.clear();
@@ -154,8 +156,9 @@ class Matcher {
     return fmt::format("{} ({})", model_.layers[layer].name, model_.layers[layer].kind);
   }
 
-  // A layer that had no operator: an error where its kind needs one. A forward pass alone may lack
-  // the loss. `instead` is the operator that came in its place; null at the end.
+  // Passes over a layer that had no operator. Fails if the layer's kind needs one; only a trace of
+  // a forward pass may lack the loss. `instead` is the operator that came in the layer's place, or
+  // null at the end.
   void pass_over(std::size_t layer, const TracedOp* instead) {
     const KindRule& rule = rule_of(model_.layers[layer].kind);
     const bool unjudged = model_.layers[layer].is_loss && traced_.backward.empty();
@@ -173,9 +176,8 @@ class Matcher {
          hint);
   }
 
-  // The layer that the operator belongs to, if it begins or continues one; nothing for glue.
-  // Searches from the next layer on, and stops at the first layer that needs an operator of its
-  // own.
+  // The layer to which the operator belongs, if it begins or continues one; nothing for glue. The
+  // search begins at the next layer and stops at the first layer that needs an operator.
   std::optional<std::size_t> layer_of(const TracedOp& op, const std::string& name) {
     if (goes_on(op, name)) return static_cast<std::size_t>(current_);
     const bool sure = is_sure(name);
@@ -189,7 +191,7 @@ class Matcher {
         return layer;
       }
       if (!rule.needed) continue;
-      // Throws: the layer in between needs an operator.
+      // This call throws, because the layer needs an operator.
       if (sure) pass_over(layer, &op);
       return std::nullopt;
     }
@@ -199,8 +201,8 @@ class Matcher {
     return std::nullopt;
   }
 
-  // Whether the operator is one more of the layer before it: a further part of a packed projection,
-  // or an operator inside a composite.
+  // Whether the operator continues the current layer: as a further part of a packed projection, or
+  // as an operator of the kind's `inside`.
   bool goes_on(const TracedOp& op, const std::string& name) {
     if (current_ < 0) return false;
     if (rows_left_ > 0 && name == "linear" && has_weight(op) &&
@@ -212,7 +214,7 @@ class Matcher {
     return composite_ && contains(rule_of(layer.kind).inside, name);
   }
 
-  // A projection that the model packs must have had all its parts before the next layer.
+  // Fails if the current layer is a packed projection of which a part has not been seen.
   void check_whole(const TraceEvent& event) const {
     if (rows_left_ <= 0) return;
     const auto layer = static_cast<std::size_t>(current_);
@@ -228,8 +230,9 @@ class Matcher {
     return shapes.size() >= 2 && !shapes[0].empty() && !shapes[1].empty();
   }
 
-  // Recorded shapes tell another model, input or batch from this one. One linear layer of the model
-  // may be several in the network, with parts of its rows: query, key and value.
+  // Compares recorded shapes with the layer's, which reveals a trace of another model, input or
+  // batch. The network may split one linear layer of the model into several with parts of its rows
+  // (query, key and value).
   void check_shape(const TracedOp& op, std::size_t index) {
     const Layer& layer = model_.layers[index];
     const auto& shapes = op.event->shapes;
@@ -237,17 +240,18 @@ class Matcher {
     // embedding(weight, ids): ids are samples x tokens.
     if (layer.kind == "embedding" && has_weight(op) && shapes[1].size() == 2)
       check_batch(op, shapes[1][0]);
-    // Samples x tokens x features; nn.MultiheadAttention has the tokens first.
+    // Inputs are samples x tokens x features, but nn.MultiheadAttention has the tokens first.
     if (layer.kind == "linear" && has_weight(op) && shapes[0].size() == 3)
       check_batch(op, shapes[0][1] == model_.samples ? shapes[0][1] : shapes[0][0]);
     const bool weighted = layer.kind == "conv" || layer.kind == "linear";
     const std::string name = short_name(op);
-    // Layers with a tied weight, and operators other than these two, have no weight to compare.
+    // No weight is compared for layers with a tied weight, and for operators other than these two.
     if (!weighted || layer.parameters.empty() || layer.tied_layer >= 0 ||
         (name != "conv2d" && name != "linear") || !has_weight(op))
       return;
     const auto& wanted = layer.parameters[0].shape;
-    // As many columns and a divisor of the rows: the first part of a packed projection.
+    // Equal columns, and rows that divide the layer's rows: this is the first part of a packed
+    // projection.
     if (name == "linear" && shapes[1].size() == 2 && wanted.size() == 2 &&
         shapes[1][1] == wanted[1] && shapes[1][0] < wanted[0] && wanted[0] % shapes[1][0] == 0)
       rows_left_ = wanted[0] - shapes[1][0];
@@ -273,7 +277,7 @@ class Matcher {
     if (op.event->sequence >= 0) owners_.push_back({op.event->sequence, layer});
   }
 
-  // Extends the last visit if it is of this layer, else begins a new one.
+  // Extends the last visit if it belongs to this layer; otherwise begins a new one.
   static void visit(std::vector<LayerTimes::Visit>& visits, const TracedOp& op, std::size_t layer) {
     if (visits.empty() || visits.back().layer != layer)
       visits.push_back({layer, op.event->start, op.event->end(), 0});
@@ -281,9 +285,10 @@ class Matcher {
     ++visits.back().operators;
   }
 
-  // A forward operator's number is the one its first node will get: a node belongs to the last
-  // operator with a number not above its own. Nodes without a number (gradient accumulation) belong
-  // to the node before them.
+  // Assigns backward nodes to layers. A forward operator's sequence number is the number that its
+  // first backward node will get, so a node belongs to the last operator whose number is not above
+  // its own. Nodes without a number (gradient accumulation) belong to the layer of the node before
+  // them.
   void backward() {
     std::stable_sort(owners_.begin(), owners_.end(),
                      [](const Owner& a, const Owner& b) { return a.sequence < b.sequence; });
@@ -311,9 +316,9 @@ class Matcher {
   const std::string& file_;
   LayerTimes times_;
   std::vector<Owner> owners_;
-  // Layer of the operator before; -1 = none yet.
+  // The last matched layer; -1 = none yet.
   std::ptrdiff_t current_ = -1;
-  // First layer without an operator.
+  // First layer that has not been matched or passed over.
   std::size_t next_ = 0;
   // The layer began with a likely operator, and may continue with operators of its kind's `inside`.
   bool composite_ = false;

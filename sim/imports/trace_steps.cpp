@@ -1,7 +1,7 @@
 // Cuts a trace into training steps, and gives each top-level operator the GPU time of the kernels
-// that it launched. A kernel is tied to its operator by `External id`, which operator and kernel
-// share, else by `correlation` to the runtime call, and by time and thread to the operator around
-// that call.
+// that it launched. A kernel and its operator usually share an `External id`. If not, the kernel
+// and the runtime call that launched it share a `correlation`, and the operator is the one on the
+// call's thread during which the call was made.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::string_view wrapped_node = "autograd::engine::evaluate_function";
 
-// Before PyTorch 1.10 nodes of the backward graph have no event around them: MeanBackward1,
-// torch::autograd::AccumulateGrad.
+// Whether nodes of the backward graph have an event around them. Before PyTorch 1.10 there are only
+// the nodes themselves: MeanBackward1, torch::autograd::AccumulateGrad.
 bool has_wrapped_nodes(const Trace& trace) {
   return std::any_of(trace.events.begin(), trace.events.end(),
                      [](const TraceEvent& event) { return event.name.starts_with(wrapped_node); });
@@ -34,7 +34,7 @@ bool is_backward(const TraceEvent& event, bool wrapped) {
   return wrapped ? event.name.starts_with(wrapped_node) : is_bare_node(event.name);
 }
 
-// Annotations are operators to the trace before PyTorch 1.11.
+// Before PyTorch 1.11 the trace has annotations as operators.
 bool is_annotation(const TraceEvent& event) {
   return event.kind == TraceEvent::Kind::op || event.kind == TraceEvent::Kind::annotation;
 }
@@ -42,15 +42,17 @@ bool is_optimizer(const TraceEvent& event) {
   return event.name.starts_with("Optimizer.step#");
 }
 
-// Operators that no operator encloses, by thread. Names without "::" are annotations of older
-// versions and wrappers (a DataLoader, a custom autograd function): they are looked through.
+// Operators that no other operator encloses, by thread. Events whose names lack "::" are
+// annotations of older versions or wrappers (a DataLoader, a custom autograd function); they are
+// skipped, so that operators inside them count as top-level.
 struct TopLevel {
-  // Each list by start.
+  // Each list is sorted by start.
   std::map<std::int64_t, std::vector<const TraceEvent*>> by_thread;
-  // The top-level operator of every external id, also of the ids of nested operators.
+  // The top-level operator of every external id. For the id of a nested operator, it is the
+  // operator around it.
   std::unordered_map<std::int64_t, const TraceEvent*> by_external;
 
-  // The trace has evaluate_function events around backward nodes.
+  // Whether the trace has evaluate_function events around backward nodes.
   bool wrapped;
 
   explicit TopLevel(const Trace& trace) : wrapped(has_wrapped_nodes(trace)) {
@@ -78,14 +80,14 @@ struct TopLevel {
   }
 };
 
-// Seconds of GPU work per top-level operator.
+// Seconds of GPU work that each top-level operator launched.
 struct GpuWork {
   std::unordered_map<const TraceEvent*, double> seconds;
   // `orphans`: kernels that no operator launched. `communication`: kernels of NCCL.
   std::vector<const TraceEvent*> orphans, communication;
   // Seconds of each call that launched a kernel.
   std::vector<double> launches;
-  // Kernels were recorded at all.
+  // Whether the trace has kernels.
   bool any = false;
 
   GpuWork(const Trace& trace, const TopLevel& top) {
@@ -118,13 +120,13 @@ struct GpuWork {
   }
 };
 
-// The time of a step, and the event that defines it.
+// Start and end of a step, and the event that defines it.
 struct Window {
   double start, end;
   const TraceEvent* event;
 };
 
-// Whether the name fits the pattern, in which `*` stands for any text.
+// Whether the name matches the pattern, in which `*` matches any text.
 bool matches(std::string_view name, std::string_view pattern) {
   const std::size_t star = pattern.find('*');
   if (star == std::string_view::npos) return name == pattern;
@@ -135,11 +137,11 @@ bool matches(std::string_view name, std::string_view pattern) {
   return false;
 }
 
-// For the error message: annotations that the user may mean, which are all but the profiler's and
-// PyTorch's own.
+// Lists, for the error message, the annotations that the user may mean: all except annotations of
+// the profiler and of PyTorch.
 std::string own_annotations(const Trace& trace) {
   std::vector<std::string> names;
-  // PyTorch 1.11 and later give annotations a category of their own.
+  // Since PyTorch 1.11, annotations have a category of their own.
   const bool told_apart = std::any_of(
       trace.events.begin(), trace.events.end(),
       [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::annotation; });
@@ -160,7 +162,7 @@ std::string own_annotations(const Trace& trace) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-// The innermost occurrences of an annotation: one that lies inside the last replaces it.
+// The innermost occurrences of an annotation: an occurrence inside the last one replaces it.
 std::vector<Window> named_windows(const Trace& trace, const std::string& pattern) {
   std::vector<Window> windows;
   for (const TraceEvent& event : trace.events) {
@@ -171,7 +173,7 @@ std::vector<Window> named_windows(const Trace& trace, const std::string& pattern
   return windows;
 }
 
-// Each step ends with an Optimizer.step and begins where the last one ended.
+// Each step ends with an Optimizer.step and begins at the end of the step before.
 std::vector<Window> optimizer_windows(const Trace& trace) {
   std::vector<Window> windows;
   double begin = trace.events.empty() ? 0 : trace.events.front().start;
@@ -183,7 +185,8 @@ std::vector<Window> optimizer_windows(const Trace& trace) {
   return windows;
 }
 
-// The steps by the first rule that finds any. Throws ConfigError if none does.
+// The steps, by the first of the rules (find_steps()) that finds any. Throws ConfigError if no rule
+// finds any.
 std::vector<Window> windows_of(const Trace& trace, const std::string& step) {
   std::vector<Window> windows = named_windows(trace, step.empty() ? "ProfilerStep#*" : step);
   if (!windows.empty()) return windows;
@@ -223,7 +226,7 @@ TracedStep read_step(const Trace& trace, const Window& window, const TopLevel& t
         if (thread != window.event->thread) engine_threads.insert(thread);
       }
   for (const auto& [thread, ops] : top.by_thread) {
-    // Without wrapped nodes, all work on an engine thread is backward's.
+    // If nodes have no event around them, all work on an engine thread belongs to backward.
     const bool engine = !top.wrapped && engine_threads.contains(thread);
     for (const TraceEvent* op : ops) {
       if (!inside(*op)) continue;
@@ -265,7 +268,7 @@ TracedSteps find_steps(const Trace& trace, const TraceParts& parts) {
   result.launch_seconds = median(gpu.launches);
   auto windows = windows_of(trace, parts.step);
   result.recorded = static_cast<int>(windows.size());
-  // The first step still allocates, chooses algorithms and fills caches.
+  // Leaves out the first step, which allocates memory, chooses algorithms and fills caches.
   if (windows.size() > 2) windows.erase(windows.begin());
   for (const Window& window : windows) {
     TracedStep step = read_step(trace, window, top, gpu);

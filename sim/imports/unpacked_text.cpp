@@ -1,6 +1,6 @@
-// Reads a file through zlib where it is packed by gzip (RFC 1952). Works in chunks, because zlib
-// counts in 32 bits and traces may be longer, and refuses a file as soon as its text exceeds the
-// limit, so that a small file cannot unpack to fill the memory.
+// Reads a file, and unpacks it with zlib if it is compressed by gzip (RFC 1952). It works in
+// chunks, because zlib counts bytes in 32 bits and traces may be longer. It refuses a file as soon
+// as its text exceeds the limit, so that the text of a small file cannot fill the memory.
 #include "imports/unpacked_text.hpp"
 
 #include <zlib.h>
@@ -42,7 +42,7 @@ std::string unpacked_text(const std::string& path) {
     taken += offered - inflater.stream.avail_in;
     made += chunk - inflater.stream.avail_out;
     if (made > most_of_a_recording) refuse_too_large(path, most_of_a_recording);
-    // Gzip files put one behind the other are one file.
+    // Several gzip files, one directly after the other, form one valid file.
     if (status == Z_STREAM_END) {
       if (taken == packed.size()) break;
       inflateReset(&inflater.stream);

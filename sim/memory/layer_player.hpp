@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "memory/column_sum.hpp"
 #include "memory/host_workspace.hpp"
 #include "memory/liveness.hpp"
 #include "memory/played_program.hpp"
@@ -203,6 +204,7 @@ class LayerPlayer {
     tape_.at(MemoryPhase::backward, layer);
     if (kinds_[layer].multiplies_backward) matmul_workspace();
     state.parameter_gradients(layer);
+    sum_columns(step_.layers[layer]);
     flight_->gradients.release(gradient);
     for (const int tensor : life.last_for_weights.of(layer)) {
       if (!life.tensors[tensor].recomputed && !life.tensors[tensor].for_others) release(tensor);
@@ -233,16 +235,26 @@ class LayerPlayer {
   }
 
   // cuBLAS's workspace, which is allocated for each call (fact 124), unless the device description
-  // says that libraries hold theirs permanently.
-  void matmul_workspace() {
+  // says that libraries hold theirs permanently. A product with a bias runs on cuBLASLt, which
+  // takes 1 MiB on every GPU (PyTorch 2.15, observed under calibrate/oracle/gpu).
+  void matmul_workspace(bool with_bias = false) {
     if (device_.kept_workspace_bytes > 0) return;
-    tape_.touch(MemoryKind::workspace, device_.matmul_workspace_bytes);
+    constexpr double of_lt = 1024.0 * 1024;
+    tape_.touch(MemoryKind::workspace, with_bias ? std::min(of_lt, device_.matmul_workspace_bytes)
+                                                 : device_.matmul_workspace_bytes);
+  }
+
+  // Partial sums, for the gradient of a bias.
+  void sum_columns(const Layer& layer) {
+    if (is_host(device_)) return;
+    tape_.touch(MemoryKind::temporaries,
+                column_sum_scratch(layer.summed_rows, layer.summed_columns, device_));
   }
 
   // Temporaries of a layer's forward, which are freed before the layer ends.
   void compute(int index) {
     const Layer& layer = step_.layers[index];
-    if (kinds_[index].multiplies_forward) matmul_workspace();
+    if (kinds_[index].multiplies_forward) matmul_workspace(layer.summed_columns > 0);
     const double workspace = layer.forward_workspace_bytes;
     if (kinds_[index].convolves) {
       tape_.free(tape_.try_workspace(workspace));
@@ -329,6 +341,7 @@ class LayerPlayer {
     // weight that is freed meanwhile is as large, so only one of the two is counted.
     if (layer.pieces == 1 && !leaves_weights(index)) {
       state.parameter_gradients(index);
+      sum_columns(layer);
     } else if (layer.pieces == 1 && gradient >= 0) {
       gradients.hold(gradient);
       chunk_->for_weights.emplace_back(index, gradient);

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "workload/loop_temporaries.hpp"
 #include "workload/precision.hpp"
 
 namespace lockstep {
@@ -32,9 +33,10 @@ struct OptimizerMemory {
   // (optimizer_temporary_bytes() of costs/optimizer.hpp; facts 127, 138). Examples in fp32: 4 for
   // foreach Adam, 4 for foreach SGD with weight decay, 0 for fused implementations.
   double temporary_bytes_per_element = 0;
+  double state_element_bytes = 4;  // bytes per element of one of the state's tensors
   // Temporaries of the one tensor that is being updated, for the for-loop implementations of
   // optimizers.
-  double largest_temporary_bytes_per_element = 0;
+  LoopTemporaries loop{};
   std::vector<TensorUpdate> others{};  // Muon's matrices; the fields above do not apply to them
 
   bool operator==(const OptimizerMemory&) const = default;
@@ -53,6 +55,9 @@ struct ReplicatedPlan {
   // Every gradient is put into its bucket at once, also in micro-batches that reduce nothing
   // (ZeRO).
   bool gradients_live_in_buckets = false;
+  // Half-precision gradients stay until a backward has ended, and are added to fp32 ones then
+  // (nanotron, optim/gradient_accumulator.py: FP32GradientAccumulator.backward).
+  bool gradients_join_late = false;
   double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the update
   double updated_share = 1;         // share of the parameters that this rank updates
   double updated_share_of_experts = 1;

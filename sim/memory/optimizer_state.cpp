@@ -4,6 +4,7 @@
 #include "memory/optimizer_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace lockstep {
 
@@ -16,22 +17,32 @@ Subject update_of(const UpdatedTensor& tensor) {
 
 }  // namespace
 
-// State of more than 4 bytes per element consists of several fp32 tensors (Adam's two moments, a
-// master copy). They are allocated as lists: the first one of all tensors, then the second one of
-// all tensors.
+void LoopUpdate::update(double elements, const Subject& subject) {
+  const auto tensor = [&](double bytes_per_element) {
+    return tape_.allocate(MemoryKind::temporaries, elements * bytes_per_element, subject);
+  };
+  const Tape::Block decayed = tensor(temporaries_.decayed), scratch = tensor(temporaries_.scratch);
+  const Tape::Block kept = tensor(temporaries_.kept);
+  tape_.free(scratch);
+  tape_.free(std::exchange(kept_, kept));
+  tape_.free(decayed);
+}
+
+void LoopUpdate::end() {
+  tape_.free(std::exchange(kept_, CachingAllocator::nothing));
+}
+
+// torch.optim allocates all state of one parameter before the state of the next one (_init_group).
+// State of more bytes per element than one tensor has consists of several tensors, for example
+// Adam's two moments.
 void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
                               const OptimizerMemory& optimizer) {
-  const auto state_of = [&](const UpdatedTensor& tensor) {
-    return tensor.other ? tensor.other->state_bytes_per_element : optimizer.state_bytes_per_element;
-  };
-  double most = optimizer.state_bytes_per_element;
-  for (const UpdatedTensor& tensor : tensors) most = std::max(most, state_of(tensor));
-  for (double listed = 0; listed < most; listed += 4) {
-    for (const UpdatedTensor& tensor : tensors) {
-      const double rest = state_of(tensor) - listed;
-      if (rest <= 0) continue;
-      tape.allocate(MemoryKind::optimizer_state, tensor.elements * std::min(rest, 4.0),
-                    {tensor.name});
+  for (const UpdatedTensor& tensor : tensors) {
+    double rest =
+        tensor.other ? tensor.other->state_bytes_per_element : optimizer.state_bytes_per_element;
+    for (; rest > 0; rest -= optimizer.state_element_bytes) {
+      tape.allocate(MemoryKind::optimizer_state,
+                    tensor.elements * std::min(rest, optimizer.state_element_bytes), {tensor.name});
     }
   }
 }
@@ -50,11 +61,11 @@ void play_update(Tape& tape, std::span<const UpdatedTensor> tensors,
             tape.allocate(MemoryKind::temporaries, tensor.elements * bytes, update_of(tensor)));
   }
   tape.free(temporaries);
+  LoopUpdate updates(tape, optimizer.loop);
   for (const UpdatedTensor& tensor : tensors) {
-    const double bytes = optimizer.largest_temporary_bytes_per_element;
-    if (tensor.other || bytes <= 0) continue;
-    tape.free(tape.allocate(MemoryKind::temporaries, tensor.elements * bytes, update_of(tensor)));
+    if (!tensor.other) updates.update(tensor.elements, update_of(tensor));
   }
+  updates.end();
   for (const UpdatedTensor& tensor : tensors) {
     if (!tensor.other) continue;
     std::vector<Tape::Block> together;

@@ -22,6 +22,23 @@ struct UpdatedTensor {
 // Allocates the state in the first update; it is never freed.
 void allocate_optimizer_state(Tape& tape, std::span<const UpdatedTensor> tensors,
                               const OptimizerMemory& optimizer);
+// Temporaries of tensors that are updated one after the other (for-loop implementations). The last
+// temporary of a tensor lives until the next tensor has its own.
+class LoopUpdate {
+ public:
+  LoopUpdate(Tape& tape, const LoopTemporaries& temporaries)
+      : tape_(tape), temporaries_(temporaries) {}
+  // Allocates and frees the temporaries of a tensor with this number of elements.
+  void update(double elements, const Subject& subject);
+  // Frees the last tensor's remaining temporary.
+  void end();
+
+ private:
+  Tape& tape_;
+  const LoopTemporaries& temporaries_;
+  Tape::Block kept_ = CachingAllocator::nothing;
+};
+
 // Allocates and frees the temporaries of one update.
 void play_update(Tape& tape, std::span<const UpdatedTensor> tensors,
                  const OptimizerMemory& optimizer);

@@ -21,8 +21,10 @@ ReplicatedState::ReplicatedState(Tape& tape, const TrainingStep& step, const Liv
       plan_(plan),
       parameter_bytes_(lockstep::parameter_bytes(step.precision)),
       gradient_bytes_(parameter_bytes_),
-      main_gradient_bytes_(
-          lockstep::has_main_gradients(step.precision) ? gradient_bytes(step.precision) : 0) {
+      main_gradient_bytes_(lockstep::has_main_gradients(step.precision) &&
+                                   !plan.replicated.gradients_join_late
+                               ? gradient_bytes(step.precision)
+                               : 0) {
   for (const Layer& layer : step.layers) {
     first_of_.push_back(elements_.size());
     for (const Parameter& parameter : layer.parameters) {
@@ -64,6 +66,12 @@ void ReplicatedState::construct() {
   }
   const auto& replicated = plan_.replicated;
   tape_.allocate(MemoryKind::buckets, replicated.hook_state_bytes, {"kept for the next exchange"});
+  if (replicated.gradients_join_late) {
+    double trained = 0;
+    for (std::size_t i = 0; i < elements_.size(); ++i) trained += trainable_[i] ? elements_[i] : 0;
+    tape_.allocate(MemoryKind::gradients, trained * gradient_bytes(step_.precision),
+                   {"fp32 gradients"});
+  }
   const auto& sizes = replicated.bucket_bytes;
   if (sizes.empty() && has_main_gradients()) {
     for (std::size_t i = 0; i < elements_.size(); ++i) {
@@ -134,8 +142,12 @@ void ReplicatedState::gradient(std::size_t parameter) {
   const auto& replicated = plan_.replicated;
   const double bytes = gradient_elements_[parameter] * gradient_bytes_;
   Block fresh = tape_.allocate(MemoryKind::gradients, bytes, {names_[parameter]});
-  if (first_part_[parameter] != nothing) {
-    // Autograd adds the two out of place.
+  if (first_part_[parameter] != nothing && is_autocast(step_.precision)) {
+    // Autograd adds in place to a tensor that nothing else references: the gradient that the cast
+    // of the head's weight returned.
+    tape_.free(std::exchange(fresh, std::exchange(first_part_[parameter], nothing)));
+  } else if (first_part_[parameter] != nothing) {
+    // The head's part is a transposed view, and autograd adds out of place.
     const Block sum = tape_.allocate(MemoryKind::gradients, bytes, {names_[parameter]});
     tape_.free(std::exchange(first_part_[parameter], nothing));
     tape_.free(std::exchange(fresh, sum));
@@ -175,6 +187,9 @@ void ReplicatedState::fill_bucket(double bytes) {
 void ReplicatedState::end_backward() {
   tape_.free(hook_temporary_);
   hook_temporary_ = nothing;
+  if (plan_.replicated.gradients_join_late) {
+    for (Block& block : gradients_) tape_.free(std::exchange(block, nothing));
+  }
   if (gradient_shard_ == nothing && plan_.replicated.gradient_shard_bytes > 0) {
     gradient_shard_ = tape_.allocate(MemoryKind::gradients, plan_.replicated.gradient_shard_bytes,
                                      {"this rank's part"});

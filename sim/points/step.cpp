@@ -88,6 +88,7 @@ StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, s
   options.recompute = entry.recompute.value_or(scenario.recompute);
   options.compile = entry.compile.value_or(scenario.compile);
   options.fused_kernels = scenario.fused_kernels;
+  options.framework = scenario.framework.name;
   options.cuda_graphs = entry.cuda_graphs.value_or(scenario.cuda_graphs);
   options.low_precision = entry.low_precision.value_or(scenario.low_precision);
   options.parallel = parallel_of(scenario, entry);

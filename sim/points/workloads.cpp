@@ -192,7 +192,8 @@ std::shared_ptr<const Workload> Workloads::get(const Scenario& scenario, const I
           step_options.cuda_graphs,
           step_options.micro_batches,
           step_options.low_precision.recipe,
-          step_options.low_precision.gather};
+          step_options.low_precision.gather,
+          step_options.framework};
   if (const auto found = workloads_.find(key); found != workloads_.end()) return found->second;
 
   Workload workload;

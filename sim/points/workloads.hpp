@@ -64,7 +64,7 @@ class Workloads {
                          bool, bool, Precision, std::vector<std::int64_t>, std::int64_t,
                          std::int64_t, std::int64_t, std::map<std::string, std::int64_t>, bool,
                          bool, bool, Recompute, std::string, std::string, bool, Compile, bool, bool,
-                         std::int64_t, LowPrecisionRecipe, bool>;
+                         std::int64_t, LowPrecisionRecipe, bool, FrameworkKind>;
   // Everything that determines the modelled costs: the machine and fields of Framework.
   using CostsKey =
       std::tuple<std::shared_ptr<const Machine>, FrameworkKind, double, double, double, int>;

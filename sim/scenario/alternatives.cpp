@@ -1,6 +1,6 @@
 // Finds the fields that list values, and makes one scenario of each combination (the Cartesian
-// product of the lists). Works on the YAML tree: each combination is put into a copy of the tree,
-// and the ordinary reader reads that, so a single value and an alternative pass the same checks.
+// product of the lists). Each combination is put into a copy of the YAML tree, which the ordinary
+// reader then reads, so that alternatives pass the same checks as single values.
 #include "scenario/alternatives.hpp"
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@ namespace lockstep {
 
 namespace {
 
-// Blocks of the scenario with fields that may list alternatives; the visitors below descend into
-// these blocks only.
+// Blocks of the scenario with fields that may list alternatives. The visitors below descend only
+// into these blocks.
 template <class T>
 constexpr bool has_lists =
     std::is_same_v<T, BatchSpec> || std::is_same_v<T, OptimizerSpec> ||
@@ -23,8 +23,8 @@ constexpr bool has_lists =
     std::is_same_v<T, TensorOptions> || std::is_same_v<T, ContextOptions> ||
     std::is_same_v<T, ExpertOptions> || std::is_same_v<T, PipelineOptions>;
 
-// Finds the value of a scenario at a dotted field, and prints it. Visits all fields by their
-// declarations, with `prefix_` as the path to the present block.
+// Finds a scenario's value of a dotted field, as text. Visits all fields by their declarations;
+// `prefix_` is the path of the present block.
 class ValueAt : public FieldVisitor<ValueAt> {
  public:
   explicit ValueAt(std::string field) : field_(std::move(field)) {}
@@ -35,8 +35,8 @@ class ValueAt : public FieldVisitor<ValueAt> {
     if constexpr (std::is_same_v<T, std::optional<ConvergenceSpec>>) {
       if (value) visit(spec, *value);
     } else if constexpr (has_lists<T>) {
-      // A block may be written as its first field alone (`parallel.tensor: 4` for
-      // `parallel.tensor.size: 4`); the search continues at that first field.
+      // A file may write a block as the value of its first field (`parallel.tensor: 4` for
+      // `parallel.tensor.size: 4`). The search then continues at that first field.
       if (spec.single && name == field_) {
         fields::FirstField of;
         describe(of, value);
@@ -149,7 +149,7 @@ Node put(const Node& node, const std::vector<std::string>& keys, std::size_t at,
 }  // namespace
 
 std::vector<Alternative> read_alternatives_node(const Node& root, const std::string& file) {
-  // A root that is no map is left to the reader, which reports it.
+  // If the root is no map, the reader reports it below.
   const std::vector<List> lists =
       root.kind() == Node::Kind::map ? lists_of(root) : std::vector<List>{};
   std::size_t count = 1;
@@ -165,8 +165,8 @@ std::vector<Alternative> read_alternatives_node(const Node& root, const std::str
   for (std::size_t number = 0; number < count; ++number) {
     Alternative alternative;
     Node node = root;
-    // Digits of `number` in a mixed radix, one digit per list, the first list the most significant:
-    // `block` is the number of combinations of all later lists.
+    // `number` is split into one index for each list, like digits of which the first list has the
+    // most significant. `block` is the number of combinations of all later lists.
     std::size_t rest = number, block = count;
     for (const List& list : lists) {
       block /= list.values.size();

@@ -1,7 +1,7 @@
 // Alternatives: a scenario with a list in place of one value (`platform: [g5.12xlarge,
-// p4d.24xlarge]`) stands for every combination of its lists. Read a scenario by this header where
-// lists are welcome; the readers of scenario.hpp refuse them. The declaration of a field says
-// whether it may be a list (FieldSpec::several).
+// p4d.24xlarge]`) stands for every combination of its lists. Commands that accept such lists read a
+// scenario by this header; the readers of scenario.hpp refuse lists. The declaration of a field
+// says whether it may be a list (FieldSpec::several).
 //
 //   precision: [amp-bf16, fp32]           1: amp-bf16, g5    2: amp-bf16, p4d
 //   platform: [g5.12xlarge, p4d.24xlarge] 3: fp32, g5        4: fp32, p4d
@@ -23,20 +23,20 @@ struct Alternative {
   std::vector<std::pair<std::string, std::string>> chosen;
 };
 
-// Largest number of alternatives of one file, and of values in one list.
+// Largest number of alternatives of one file; also the largest number of values in one list.
 inline constexpr std::size_t most_alternatives = 256;
 
-// The scenario's value of a field that may list alternatives, as the file writes it; "" = none.
-// `field` is dotted as in Alternative::chosen.
+// The scenario's value of a field that may list alternatives, in the spelling of the file; "" if
+// the field has no value. `field` is dotted as in Alternative::chosen.
 std::string value_of(const Scenario& scenario, const std::string& field);
 
-// Reads all alternatives, in the order of the lists, the first field outermost. Without a list
-// there is one alternative without a choice. `file_name` is the origin of relative paths and of
+// Reads all alternatives. Values of the first listed field change slowest. A file without a list
+// has one alternative, with empty `chosen`. `file_name` is the origin of relative paths and of
 // errors.
 //
-// Throws ConfigError as read_scenario() does, for the first wrong alternative. Also throws for an
-// empty list, a value that is listed twice, more than `most_alternatives`, and rows of measurements
-// (`anchor`, `measured`), which belong to one alternative.
+// Throws the ConfigError of read_scenario() for the first alternative with an error. Also throws
+// for an empty list, a value that is listed twice, more than `most_alternatives`, and rows of
+// measurements (`anchor`, `measured`) beside lists, because such rows belong to one alternative.
 std::vector<Alternative> read_alternatives_node(const Node& root, const std::string& file_name);
 std::vector<Alternative> read_alternatives_text(std::string_view text,
                                                 const std::string& file_name);

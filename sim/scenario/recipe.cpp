@@ -1,6 +1,6 @@
-// Defaults of training codes by recipe. A recipe is a table of dotted fields and values, which are
-// put into the YAML tree where the file is silent, before the reader runs. So the reader checks and
-// locates a recipe's values like a user's, at the line of `recipe:`.
+// The defaults of each recipe's training code. A recipe is a table of dotted fields and values.
+// Before the reader runs, values that the file does not state are put into the YAML tree, with the
+// line of `recipe:` as their place. So the reader checks a recipe's values like a user's.
 //
 // Each table names its source. The command `lockstep list recipes` prints the tables for
 // docs/scenario-format.md.
@@ -17,15 +17,16 @@ namespace {
 
 using Settings = std::vector<RecipeSetting>;
 
-// The training loops of PyTorch's own examples, which set nothing: TF32 in convolutions only, and
-// the foreach form of the optimizer, PyTorch's default for parameters on a GPU.
+// The training loops of PyTorch's own examples, which change none of PyTorch's defaults: TF32 only
+// in convolutions, and for parameters on a GPU the foreach implementation of the optimizer.
 const Settings pytorch{
     {"precision", "torch-fp32"},
     {"optimizer.implementation", "foreach"},
 };
 // pytorch/torchtitan of 2024: train_configs/llama3_8b.toml (clipping at 1, selective checkpointing
 // by `op`) and the defaults of its job configuration (bf16 parameters, fp32 reduction, fused AdamW,
-// decay 0.1). Sequence parallelism and a loss split over the vocabulary go with tensor parallelism.
+// decay 0.1). With tensor parallelism, torchtitan also uses sequence parallelism and a loss that is
+// split over the vocabulary.
 const Settings torchtitan{
     {"precision", "amp-bf16"},
     {"optimizer.name", "adamw"},
@@ -49,14 +50,13 @@ const Settings torchtitan{
 Settings torchtitan_2026() {
   Settings settings = torchtitan;
   settings.push_back({"cuda_graphs", "true"});
-  settings.push_back(
-      {"framework.expandable_segments", "true"});  // run_train.sh: PYTORCH_CUDA_ALLOC_CONF
+  settings.push_back({"framework.expandable_segments", "true"});
   return settings;
 }
-// NVIDIA/Megatron-LM of 2021: training/arguments.py with --bf16 (gradients are then accumulated and
-// reduced in fp32; Apex's fused Adam with decoupled decay 0.01; clipping at 1). Settings of
-// `parallel.tensor` follow tensor_parallel/layers.py: activations are gathered again in backward,
-// and exchanges of backward run beside the products' gradients.
+// NVIDIA/Megatron-LM of 2021: training/arguments.py with --bf16 (gradients accumulated and reduced
+// in fp32; Apex's fused Adam with decoupled decay 0.01; clipping at 1). Settings of
+// `parallel.tensor` follow tensor_parallel/layers.py: activations are gathered a second time in
+// backward, and exchanges in backward overlap with the weight gradients.
 const Settings megatron{
     {"precision", "master-bf16-fp32-gradients"},
     {"optimizer.name", "adamw"},
@@ -76,10 +76,10 @@ const Settings megatron{
     {"parallel.pipeline.transfers", "host"},
     {"parallel.pipeline.keep_outputs", "false"},
 };
-// Megatron-core since 0.8 takes Transformer Engine's layers (--transformer-impl
-// transformer_engine), whose attention is cuDNN's on Hopper, and fuses gated activations, rotary
-// embeddings and dropouts with their sums. The host time per operator of Megatron's older layers
-// (`framework.name: megatron`) does not apply.
+// Megatron-core since 0.8 uses Transformer Engine's layers (--transformer-impl transformer_engine),
+// with cuDNN's attention on Hopper. It fuses gated activations, rotary embeddings, and dropouts
+// with the sums after them. The host time per operator of Megatron's older layers (`framework.name:
+// megatron`) does not apply.
 Settings megatron_2024() {
   Settings settings = megatron;
   std::erase_if(settings, [](const RecipeSetting& s) { return s.field == "framework.name"; });
@@ -88,14 +88,14 @@ Settings megatron_2024() {
   return settings;
 }
 // huggingface/nanotron: examples/config_tiny_llama.yaml. Its layers are Megatron-LM's, so
-// `framework.name` and most of `parallel` are, too.
+// `framework.name` and most settings of `parallel` equal the recipe `megatron`.
 const Settings nanotron{
     {"precision", "master-bf16-fp32-gradients"},
     {"optimizer.name", "adamw"},
     {"optimizer.implementation", "fused"},
     {"optimizer.weight_decay", "0.01"},
     {"gradient_clipping", "1"},
-    {"framework.name", "megatron"},
+    {"framework.name", "nanotron"},
     {"parallel.tensor.sequence", "true"},
     {"parallel.tensor.keep_gathered", "false"},
     {"parallel.tensor.shared_exchanges", "true"},
@@ -105,7 +105,8 @@ const Settings nanotron{
     {"parallel.pipeline.transfers", "host"},
 };
 // deepspeedai/DeepSpeed: runtime/config.py and zero/config.py with `bf16: {enabled: true}` (buckets
-// of 5e8 elements, which are 1 GB in bf16; no overlap at stages 1 and 2); its own fused Adam.
+// of 5e8 elements, which are 1 GB in bf16; no overlap at stages 1 and 2). DeepSpeed has a fused
+// Adam of its own.
 const Settings deepspeed{
     {"precision", "master-bf16"},
     {"optimizer.name", "adamw"},
@@ -116,9 +117,9 @@ const Settings deepspeed{
     {"parallel.pipeline.transfers", "host"},
 };
 
-// `node` with the value at the dotted path, and with the maps that lead to it. Nothing if `node`
-// states the value itself, or holds a value that is no map on the way, which the reader must
-// refuse.
+// Returns `node` with the value added at the dotted path; missing maps on the path are created.
+// Returns nothing if `node` already has a value there, or if the path leads through a value that is
+// no map, which the reader later refuses.
 std::optional<Node> with_default(const Node& node, std::string_view path, const Node& value) {
   if (node.kind() != Node::Kind::map && node.kind() != Node::Kind::null) return std::nullopt;
   const std::string key(path.substr(0, path.find('.')));
@@ -134,8 +135,8 @@ std::optional<Node> with_default(const Node& node, std::string_view path, const 
   return map.with(key, *below, inner ? map.key_location(key) : value.where());
 }
 
-// with_default() for each entry of `strategies` that is of the strategy named by the path's first
-// key. An entry may be a bare word (`- fsdp`), which becomes a map to hold the value.
+// Applies with_default() to each entry of `strategies` whose strategy is the path's first key. An
+// entry may be a bare word (`- fsdp`), which becomes a map to hold the value.
 std::optional<Node> with_strategy_default(const Node& root, std::string_view path,
                                           const Node& value) {
   const auto list = root.find("strategies");
@@ -155,8 +156,8 @@ std::optional<Node> with_strategy_default(const Node& root, std::string_view pat
   return root.with("strategies", list->with_elements(entries), root.key_location("strategies"));
 }
 
-// `parallel` with each axis as a map: `tensor: 4` is short for `tensor: {size: 4}`, and other
-// settings of the axis need the map.
+// Returns `parallel` with each axis as a map. `tensor: 4` is short for `tensor: {size: 4}`, but
+// further settings of the axis need the map.
 Node spelt_out(const Node& parallel) {
   Node result = parallel;
   for (const auto& [axis, size] : {std::pair{"tensor", "size"},
@@ -171,8 +172,8 @@ Node spelt_out(const Node& parallel) {
   return result;
 }
 
-// with_default() below `parallel` of `owner` (the scenario or a strategy's entry). The path's first
-// key is an axis; a mesh without this axis stays as it is.
+// Applies with_default() to `parallel` of `owner` (the scenario or an entry of `strategies`). The
+// path's first key is an axis; a `parallel` without this axis stays unchanged.
 std::optional<Node> with_axis_default(const Node& owner, std::string_view path, const Node& value) {
   const auto parallel = owner.find("parallel");
   if (!parallel || parallel->kind() != Node::Kind::map) return std::nullopt;
@@ -182,7 +183,7 @@ std::optional<Node> with_axis_default(const Node& owner, std::string_view path, 
   return owner.with("parallel", *changed, owner.key_location("parallel"));
 }
 
-// with_axis_default() for the scenario's mesh and for the meshes of its strategies.
+// Applies with_axis_default() to the scenario and to each entry of `strategies`.
 std::optional<Node> with_mesh_default(const Node& root, std::string_view path, const Node& value) {
   std::optional<Node> result = with_axis_default(root, path, value);
   const auto list = root.find("strategies");
@@ -229,8 +230,8 @@ const Settings& settings_of(Recipe recipe) {
   return none;
 }
 
-// Settings apply one after the other, each to the tree that the previous ones left. Settings that
-// the file overrides, or that have no place in it, are not reported in `set`.
+// Settings apply one after the other to the same tree. `set` omits settings that the file
+// overrides, and settings for a strategy or an axis that the file does not have.
 WithRecipe apply_recipe(const Node& root) {
   WithRecipe result{root, {}};
   const auto recipe = root.find("recipe");

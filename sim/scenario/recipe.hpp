@@ -1,5 +1,5 @@
-// Recipes: defaults of well-known training codes as defaults of a scenario (`recipe: torchtitan`).
-// Applied to the YAML tree while a scenario is read; the file's own values take precedence.
+// Recipes: a scenario may take its defaults from a well-known training code (`recipe: torchtitan`).
+// They are put into the YAML tree before a scenario is read; the file's own values take precedence.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// A training code; codes whose defaults have changed are there for two times.
+// A training code. Codes whose defaults have changed have one value for each of two years.
 enum class Recipe : std::uint8_t {
   none,
   pytorch,
@@ -30,14 +30,14 @@ struct EnumNames<Recipe> {
                                     "megatron", "megatron-2024", "nanotron",   "deepspeed"};
 };
 
-// One default. `field` is a dotted path in a scenario. Below `strategies` the first key is a
-// strategy, and the setting applies to every such entry. Below `parallel` the first key is an axis,
-// and meshes without this axis are unchanged. `value` is a YAML scalar.
+// One default. `field` is a dotted path in a scenario, `value` a YAML scalar.
+// `strategies.NAME.OPTION` applies to every entry of the strategy NAME. `parallel.AXIS.OPTION`
+// applies to every mesh that has AXIS.
 struct RecipeSetting {
   std::string_view field, value;
 };
 // The settings of a recipe, in the order in which they apply; empty for Recipe::none. The reference
-// stays valid.
+// stays valid until the program ends.
 const std::vector<RecipeSetting>& settings_of(Recipe recipe);
 
 // A scenario's tree with the defaults filled in.
@@ -47,8 +47,8 @@ struct WithRecipe {
   std::vector<std::string> set;
 };
 
-// Fills in the defaults of the recipe named by `root`. Returns `root` unchanged if it names none,
-// or an unknown one, which the reader reports.
+// Fills in the defaults of the recipe named by `root`. Returns `root` unchanged if it names no
+// recipe, or an unknown recipe, which the reader reports.
 WithRecipe apply_recipe(const Node& root);
 
 }  // namespace lockstep

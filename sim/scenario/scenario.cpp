@@ -1,6 +1,6 @@
 // Reads scenario files by the declarations of scenario_fields.hpp, and writes them fully expanded.
-// After the fields come three steps that a single field cannot do: checks between fields, paths
-// relative to the file, and numbers that stand in files of their own.
+// After the fields are read, three steps remain: checks between fields, paths relative to the file,
+// and numbers that are stored in separate files.
 #include "scenario/scenario.hpp"
 
 #include <fmt/format.h>
@@ -21,8 +21,8 @@ namespace lockstep {
 
 namespace {
 
-// Checks between fields: labels are unique, rows name existing entries, slow ranks exist, GPU
-// counts differ. Reports all errors at once.
+// Checks that labels are unique, that rows of measurements name existing strategies, that slow
+// ranks exist and are listed once, and that GPU counts differ. Reports all errors at once.
 void check_references(const Scenario& scenario) {
   Diagnostics diagnostics;
   std::vector<std::string> labels;
@@ -49,7 +49,8 @@ void check_references(const Scenario& scenario) {
   };
   check_rows(scenario.measured, "measured");
   check_rows(scenario.anchor, "anchor");
-  // A rank must exist at the largest GPU count; points with fewer GPUs leave it out.
+  // A slow rank must exist at the largest GPU count; it is ignored at smaller counts that do not
+  // have it.
   const int most = *std::max_element(scenario.gpus.begin(), scenario.gpus.end());
   std::set<int> slow_ranks;
   for (const auto& slow : scenario.stragglers.slow_ranks) {
@@ -70,9 +71,9 @@ void check_references(const Scenario& scenario) {
   diagnostics.throw_if_any();
 }
 
-// A model, platform or profile given as a path is meant from the scenario's folder. A word without
-// a slash or an ending is a shipped name, unless `always` declares the field a path. A path that is
-// not there stays as written: the loader then reports it.
+// Makes a path relative to the scenario's folder usable. A word without a slash or `.yaml` is a
+// shipped name, unless `always` says that the field is a path. A path to no file stays as written,
+// and the loader reports it.
 void resolve(std::string& path, const std::string& scenario_file, bool always) {
   const bool is_path = always || path.ends_with(".yaml") || path.find('/') != std::string::npos;
   if (path.empty() || !is_path || std::filesystem::path(path).is_absolute()) return;
@@ -81,8 +82,9 @@ void resolve(std::string& path, const std::string& scenario_file, bool always) {
   if (std::filesystem::exists(beside, none)) path = beside.string();
 }
 
-// Reads a file of numbers, one a line; text after # and empty lines do not count. With `positive`,
-// 0 is an error. `at` and `field` are the place of the file's name in the scenario.
+// Reads a file with one number on each line; text after # and empty lines are ignored. Negative
+// numbers are errors, and so is 0 if `positive`. `at` and `field` locate the file's name in the
+// scenario.
 std::vector<double> read_numbers(const std::string& file, const Location& at, const char* field,
                                  bool positive) {
   if (std::error_code none; !std::filesystem::exists(file, none)) {
@@ -119,7 +121,8 @@ std::vector<double> read_numbers(const std::string& file, const Location& at, co
   return values;
 }
 
-// The step times of an empirical law, divided by their median: relative durations around 1.
+// Reads measured step times and divides them by their median, which gives relative durations around
+// 1.
 std::vector<double> read_values(const Empirical& from) {
   std::vector<double> values =
       read_numbers(from.file, from.where, "stragglers.per_step.empirical.file", true);
@@ -128,8 +131,8 @@ std::vector<double> read_values(const Empirical& from) {
   return values;
 }
 
-// Reads the shares of experts from the file that `parallel.expert.load.listed` names, and forgets
-// the name, so that the scenario written by write_scenario() holds the shares themselves.
+// Reads the shares of experts from the file that `parallel.expert.load.listed` names. Clears the
+// name, so that write_scenario() writes the shares themselves.
 void read_load(ParallelOptions& parallel, const std::string& scenario_file) {
   if (!parallel.expert.load) return;
   auto* listed = std::get_if<ListedLoad>(&*parallel.expert.load);
@@ -140,7 +143,7 @@ void read_load(ParallelOptions& parallel, const std::string& scenario_file) {
   listed->file.clear();
 }
 
-// A cluster's scenario (sim/cluster) is a different kind of file; its error names the right verb.
+// Throws ConfigError for a cluster's scenario (sim/cluster), with the name of the right command.
 void check_kind(const Node& root) {
   if (root.kind() != Node::Kind::map || !root.find("cluster")) return;
   Diagnostic diagnostic = root.find("cluster")->error("belongs to a scenario of a cluster",
@@ -149,8 +152,8 @@ void check_kind(const Node& root) {
   throw ConfigError(diagnostic);
 }
 
-// Hints for fields that a user may expect by another name: a word in the name of the unknown field,
-// and the message in place of "unknown key".
+// Messages for fields that a user may expect under another name. If the unknown field's name
+// contains the first text, the second text replaces the message "unknown key".
 constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
     {{"lora", "LoRA is said by `adapters`"},
      {"peft", "adapters are said by `adapters`"},
@@ -159,7 +162,7 @@ constexpr std::array<std::pair<const char*, const char*>, 6> not_there{
      {"fp8", "products in fp8 are said by `low_precision`"},
      {"tensor_parallel", "tensor parallelism is said by `parallel: {tensor: N}`"}}};
 
-// Adds hints to mistakes that only a scenario has.
+// Adds hints to errors that occur only in scenarios.
 void say_more(Diagnostic& diagnostic) {
   if (diagnostic.field.ends_with("zero.stage") && diagnostic.message.starts_with("'3'")) {
     diagnostic.hint += "; stage 3 is `fsdp`";
@@ -172,7 +175,7 @@ void say_more(Diagnostic& diagnostic) {
     diagnostic.hint = "";
     return;
   }
-  // The hint lists some keys and the number of further ones.
+  // The hint lists some keys and how many more there are.
   if (diagnostic.hint.find(" more") != std::string::npos) {
     diagnostic.hint += "; `lockstep schema scenario --fields` has all";
   }
@@ -193,7 +196,8 @@ Scenario read_fields(const Node& root) {
   }
 }
 
-// The one way from a YAML tree to a Scenario. `file` is the origin of relative paths.
+// Reads a Scenario from a YAML tree; all readers use this function. Paths in the tree are relative
+// to the folder of `file`.
 Scenario read_root(const Node& root, const std::string& file) {
   check_kind(root);
   WithRecipe with = apply_recipe(root);
@@ -238,7 +242,7 @@ std::string write_scenario(const Scenario& scenario) {
   return emit_yaml(scenario);
 }
 
-// Scenarios of clusters and scenarios with lists are read by other functions.
+// Leaves out scenarios of clusters and scenarios with lists, which other functions read.
 std::vector<std::string> shipped_scenarios() {
   std::vector<std::string> files;
   std::error_code error;

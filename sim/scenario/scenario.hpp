@@ -1,7 +1,8 @@
 // A scenario file (scenarios/*.yaml, docs/scenario-format.md): one question about training one
-// model on one platform with several strategies and GPU counts. Read it here; sim/points resolves
-// names, loads models and platforms, and expands it to points. The structs hold plain values as the
-// user wrote them, with defaults filled in; scenario_fields.hpp declares names, bounds and texts.
+// model on one platform with several strategies and GPU counts. After it is read here, sim/points
+// loads the model and the platform, and expands the scenario to points (one strategy on one GPU
+// count each). The structs contain the values that the user wrote, and defaults for all others;
+// scenario_fields.hpp declares names, bounds and descriptions.
 //
 // Quantities are in base units: seconds, bytes, samples, tokens. `where` and `*_where` are places
 // in the file, for errors that are found after reading.
@@ -44,22 +45,23 @@ struct InputSpec {
   std::int64_t classes = 0;
 };
 
-// `dataset:`, the length of the whole run, said in exactly one way: samples x epochs, tokens, steps
-// or seconds. Without a length only step times are reported.
+// `dataset:`, the length of the whole run: samples x epochs, tokens, steps or seconds. At most one
+// of the four is given. Without a length only step times are reported.
 struct DatasetSpec {
   // Samples of one epoch; 0 = not given.
   double samples = 0;
   double epochs = 1;
-  // Tokens, optimizer steps or seconds of the whole run; 0 = not given. `seconds` counts steps
-  // alone, without failures and checkpoints.
+  // Tokens, optimizer steps or seconds of the whole run; 0 = not given. `seconds` is the time of
+  // the steps, without failures and checkpoints.
   double tokens = 0;
   double steps = 0;
   double seconds = 0;
   bool says_length() const { return samples > 0 || tokens > 0 || steps > 0 || seconds > 0; }
 };
 
-// `batch:`. Either `global` or `per_gpu` gives the batch, or `micro` alone does; `micro` or
-// `accumulation` splits it. With R replicas of the model, where a replica counts as one GPU: global
+// `batch:`, the samples of an optimizer step, given as `global` or `per_gpu`; `micro` or
+// `accumulation` splits them into micro-batches. If neither is given, `micro` x `accumulation` is
+// the batch of one GPU. With R replicas of the model, each of which counts as one GPU here: global
 // = per_gpu x R and per_gpu = micro x accumulation. 0 = not given.
 struct BatchSpec {
   // Samples of one optimizer step over all GPUs; constant over GPU counts (strong scaling).
@@ -68,12 +70,13 @@ struct BatchSpec {
   std::int64_t per_gpu = 0;
   // Samples of one forward and backward on one GPU.
   std::int64_t micro = 0;
-  // Micro-batches per optimizer step; 0 = derived from the others, 1 by default.
+  // Micro-batches per optimizer step; 0 = derived from the other fields, or 1 if they do not
+  // determine it.
   std::int64_t accumulation = 0;
 };
 
-// fused: one kernel that never writes the matrix of scores (FlashAttention). plain: matrix products
-// and a softmax, with the scores in memory.
+// fused: one kernel that never writes the matrix of scores to memory (FlashAttention). plain:
+// matrix products and a softmax, which write the scores to memory.
 enum class AttentionKind { fused, plain };
 template <>
 struct EnumNames<AttentionKind> {
@@ -88,14 +91,14 @@ struct EnumNames<MemoryFormat> {
 
 // `data_loading:`, the input pipeline in front of the GPU.
 struct DataLoading {
-  // Batches already lie in device memory: no copy from the host.
+  // Whether batches already are in device memory, so that none is copied from the host.
   bool on_device = false;
-  // One GPU's share of the input pipeline; 0 = the pipeline is never the bound.
+  // Samples per second that the input pipeline delivers to one GPU; 0 = unlimited.
   double samples_per_second = 0;
 };
 
-// One entry of `strategies:`: its options and its overrides of the scenario. An override that is
-// absent leaves the scenario's value.
+// One entry of `strategies:`: a strategy with its options, and values that replace the scenario's
+// for this entry. If such a value is absent, the scenario's value holds.
 struct StrategyEntry {
   StrategyOptions options;
   // The name in tables and in `measured:`; default: the strategy's name. Unique in a scenario.
@@ -110,7 +113,7 @@ struct StrategyEntry {
   Location where;
 };
 
-// NetworkKind has a third value, `message`, without a name here: it is for tests of the engine.
+// NetworkKind's third value, `message`, has no name, because only tests of the engine use it.
 template <>
 struct EnumNames<NetworkKind> {
   static constexpr std::array names{"analytic", "flow"};
@@ -121,32 +124,33 @@ struct EnumNames<Engine> {
   static constexpr std::array names{"auto", "simgrid", "loop"};
 };
 
-// `convergence.tune`: tries every learning rate with every momentum, separately for each point.
+// `convergence.tune`: for each point, every learning rate is tried with every momentum.
 struct TuningSpec {
   // Values to try; empty = the scenario's value.
   std::vector<double> learning_rate, momentum;
 };
 
-// `convergence:`, real training on the simulated clock (docs/accuracy.md): gradients are computed
-// on exactly the stale weights that the simulated schedule says. The scenario gives run length,
-// batch and optimizer.
+// `convergence:`, real training in the simulated order of events (docs/accuracy.md): each gradient
+// is computed on the weights, perhaps stale, that the worker has in the simulation. Run length,
+// batch and optimizer come from other fields of the scenario.
 struct ConvergenceSpec {
   // "fashion-mnist", "synthetic", or a folder with data sets in MNIST's or CIFAR-10's format.
   std::string data = "fashion-mnist";
   double learning_rate = 0.01;
-  // How the learning rate grows with the number of workers.
+  // Growth of the learning rate with the number of workers.
   RateScaling scaling = RateScaling::none;
   MomentumPlace momentum_at = MomentumPlace::server;
   RateSchedule schedule = RateSchedule::constant;
   double warm_up_epochs = 0;
   Initialisation initialisation = Initialisation::layers;
   RunningStatistics running_statistics = RunningStatistics::first_worker;
-  // Training runs of each point, with different initial values and orders of the data.
+  // Number of training runs of each point; each run has its own initial weights and order of the
+  // data.
   std::int64_t seeds = 5;
-  // Evaluations of the test set in each run, and their samples; 0 = all.
+  // Number of evaluations on the test set in each run, and samples of each evaluation (0 = all).
   std::int64_t evaluations = 10;
   std::int64_t test_samples = 0;
-  // Accuracy in 0 .. 1 whose time and cost are reported.
+  // Accuracy (0 to 1) for which the time and cost to reach it are reported.
   std::optional<double> target;
   std::optional<TuningSpec> tune;
   Location where;
@@ -154,41 +158,43 @@ struct ConvergenceSpec {
 
 // `simulation:`, how points are simulated.
 struct SimulationSpec {
-  // Seed of all random draws; equal seeds give equal bytes.
+  // Seed of all random draws; equal seeds give byte-identical results.
   std::int64_t seed = 1;
-  // Simulations of each point with consecutive seeds; absent = chosen by the point.
+  // Number of simulations of each point, with consecutive seeds; absent = chosen automatically.
   std::optional<std::int64_t> seeds;
-  // Optimizer steps simulated at most; fewer when the steady state is reached.
+  // Largest number of simulated optimizer steps; the simulation stops earlier in a steady state.
   std::int64_t steps = 100;
-  // Collectives slow down the compute that they overlap with.
+  // Whether collectives slow down the compute that they overlap with.
   bool interference = true;
   NetworkKind network = NetworkKind::flow;
   Engine engine = Engine::automatic;
 };
 
-// A figure measured on real hardware: a row that `validate` compares with (`measured:`), or one
-// that sets the scale of the prediction (`anchor:`). At most one of the four times is given, and at
-// least one figure.
+// Values measured on real hardware: a row that `validate` compares with predictions (`measured:`),
+// or a row to which predictions are scaled (`anchor:`). At most one of `step_time`, `total_time`,
+// `samples_per_second` and `tokens_per_second` is given. A row without any of the four has `memory`
+// or `fits`.
 struct MeasuredRow {
-  // Label of an entry; may be left out when there is only one.
+  // Label of an entry of `strategies`; may be empty if there is only one entry.
   std::string strategy;
   int gpus = 0;
-  // Seconds of a step or of the whole run, or rates of all GPUs together.
+  // Seconds of a step or of the whole run, or the rate of all GPUs together.
   std::optional<double> step_time, total_time, samples_per_second, tokens_per_second;
   // Peak of allocated bytes on one GPU.
   std::optional<double> memory;
   // Whether the job ran, or ran out of memory.
   std::optional<bool> fits;
   std::string source;
-  // The figure was used to fit a shipped device or platform model, so it is no test of the model.
+  // Whether a shipped device or platform model was fitted to this row, so that it cannot test that
+  // model.
   bool calibration = false;
   Location where;
 };
 
-// The meshes that `recommend` tries: all valid combinations of these sizes and options.
+// The meshes that `recommend` tries: all valid combinations of these values.
 struct MeshLimits {
   std::vector<std::int64_t> tensor{1, 2, 4, 8};
-  // Empty = 1, and several sizes for long sequences.
+  // Empty = 1; for sequences of at least 32,768 tokens, also larger sizes.
   std::vector<std::int64_t> context;
   std::vector<std::int64_t> expert{1, 2, 4, 8, 16, 32, 64};
   // Numbers of stages.
@@ -200,14 +206,14 @@ struct MeshLimits {
   std::vector<PipelineSchedule> schedule{PipelineSchedule::one_f_one_b,
                                          PipelineSchedule::interleaved, PipelineSchedule::zb1p};
 };
-// `recommend:`, the search space of the verb of this name.
+// `recommend:`, the search space of the command `recommend`.
 struct RecommendSpec {
   MeshLimits parallel;
 };
 
 // `energy:`, the energy of the GPUs over the whole run.
 struct EnergySpec {
-  // Power of the building over that of its machines (power usage effectiveness, PUE).
+  // Power of the building divided by the power of its machines (power usage effectiveness, PUE).
   double overhead = 1;
   // Grams of CO2 for each kWh of the grid; 0 = not stated.
   double carbon_intensity = 0;
@@ -235,8 +241,9 @@ struct Scenario {
   // Layers that activation checkpointing computes a second time in backward.
   Recompute recompute = Recompute::blocks;
   Compile compile = Compile::none;
-  // Hand-written fused kernels (Transformer Engine, Apex, Liger); a CUDA graph of forward and
-  // backward; fp8 or fp4 products. docs/fast-path.md.
+  // `fused_kernels`: hand-written fused kernels (Transformer Engine, Apex, Liger). `cuda_graphs`: a
+  // CUDA graph of forward and backward. `low_precision`: fp8 or fp4 products. See
+  // docs/fast-path.md.
   bool fused_kernels = false;
   bool cuda_graphs = false;
   LowPrecision low_precision;
@@ -247,7 +254,7 @@ struct Scenario {
   std::string platform;
   // Differences from the platform's network between nodes.
   FabricChange fabric;
-  // Folder or file of a measured profile; empty = modeled costs.
+  // Folder or file of a measured profile; empty = modelled costs.
   std::string profile;
   // Dollars; absent = the platform's price.
   std::optional<double> price_per_gpu_hour;
@@ -275,17 +282,17 @@ struct Scenario {
   std::map<std::string, Location> model_parameters_where;
 };
 
-// The mesh that holds for an entry: its own, else the scenario's.
+// The mesh of an entry: its own if it has one, otherwise the scenario's.
 inline const ParallelOptions& parallel_of(const Scenario& scenario, const StrategyEntry& entry) {
   return entry.parallel ? *entry.parallel : scenario.parallel;
 }
 
-// Read a scenario from a file, a text or a YAML tree; `file_name` is the origin of relative paths
-// and of errors. Throw ConfigError with all errors of the file.
+// Read a scenario from a file, a text or a YAML tree. Relative paths are resolved from the folder
+// of `file_name`, and errors name it. Throw ConfigError with all errors of the file.
 Scenario read_scenario(const std::string& path);
 Scenario read_scenario_text(std::string_view text, const std::string& file_name);
 Scenario read_scenario_node(const Node& root, const std::string& file_name);
-// The scenario with all fields, as YAML; reads back to the same scenario.
+// The scenario with all fields, as YAML. Reading the text gives the same scenario.
 std::string write_scenario(const Scenario& scenario);
 // Paths of all shipped scenarios of one training, sorted.
 std::vector<std::string> shipped_scenarios();

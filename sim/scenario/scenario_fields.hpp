@@ -1,10 +1,11 @@
 // The format of a scenario file: one declaration per field (core/fields.hpp) with its bounds and
-// its text. Include it to read, write or document scenarios; docs/scenario-format.md and the JSON
-// Schema are generated from it.
+// its description. Code that reads, writes or documents scenarios includes it.
+// docs/scenario-format.md and the JSON Schema are generated from it.
 //
-// Properties in a declaration: `several` = the field may list alternatives (alternatives.hpp);
-// `single` = one value may stand for a list or for a map with that first field; `unit` = the
-// dimension of a quantity with a unit. Checks run after all fields of their map are read.
+// Some properties of a declaration: `several` means that the field may list alternatives
+// (alternatives.hpp). `single` means that a single value may stand for a list of one, or for a map
+// with only its first field. `unit` is the dimension of a quantity with a unit. A check runs after
+// all fields of its map are read.
 #pragma once
 
 #include "core/fields.hpp"
@@ -36,7 +37,7 @@ void describe(Visitor& v, DatasetSpec& d) {
   v.field("time", d.seconds,
           "Training time of the whole run without failures, instead of samples and epochs.",
           {.unit = Dimension::seconds, .min = 0, .max = 1e12});
-  // At most one of samples, tokens, steps and time says how long the run is.
+  // At most one of samples, tokens, steps and time may determine the length of the run.
   v.check([&](auto report) {
     const char* length = d.samples > 0 ? "samples" : "";
     for (const auto& [name, value] :
@@ -96,7 +97,7 @@ void describe(Visitor& v, DataLoading& d) {
 template <class Visitor>
 void describe(Visitor& v, StrategyEntry& s) {
   v.location(s.where);
-  // The strategy's name is a key of the entry itself: `- fsdp: {...}`, or the bare word `- fsdp`.
+  // The strategy's name is a key of the entry: `- fsdp: {...}`, or only the word: `- fsdp`.
   v.alternative("strategy", s.options, "Strategy by which the GPUs work together.");
   v.field("label", s.label, "Name in tables and in `measured`; empty = the strategy's name.");
   v.field("precision", s.precision, "Overrides the scenario's precision.");
@@ -192,7 +193,8 @@ void describe(Visitor& v, MeasuredRow& m) {
   v.field("calibration", m.calibration,
           "The figure was used to fit a shipped device or platform: no test of prediction.");
   v.check([&](auto report) {
-    // Several times could contradict each other; memory and `fits` go beside one.
+    // Several times could contradict each other. Memory and `fits` may be given with or without a
+    // time.
     const int times = m.step_time.has_value() + m.total_time.has_value() +
                       m.samples_per_second.has_value() + m.tokens_per_second.has_value();
     if (times > 1) report("", "gives more than one figure of time", "keep one");
@@ -214,7 +216,7 @@ void describe(Visitor& v, EnergySpec& e) {
 
 template <class Visitor>
 void describe(Visitor& v, MeshLimits& m) {
-  // Lists of sizes share their bounds.
+  // Most lists of sizes have the same bounds.
   const auto sizes = [&v](const char* name, std::vector<std::int64_t>& list, const char* text) {
     v.field(name, list, text,
             {.min = 1, .max = 1e6, .min_items = 1, .max_items = 100, .single = true});
@@ -236,7 +238,7 @@ void describe(Visitor& v, RecommendSpec& r) {
   v.field("parallel", r.parallel, "Meshes to consider: all combinations that divide.");
 }
 
-// Places for messages about whole fields.
+// Fields whose place is stored for messages.
 template <class Visitor>
 void describe_places(Visitor& v, Scenario& s) {
   v.location("model", s.model_where);
@@ -329,7 +331,8 @@ void describe(Visitor& v, Scenario& s) {
   v.field("measured", s.measured, "Measured figures that `validate` compares with.");
   v.field("anchor", s.anchor, "Your own measured step times, to which the prediction is scaled.");
   v.check([&](auto report) {
-    // Failures and energy are totals over the run, which has no length without `dataset`.
+    // Effects of failures, and energy, are totals over the run, which has no length without
+    // `dataset`.
     for (const auto& [name, is_there] :
          {std::pair{"faults", s.faults.has_value()}, {"energy", s.energy.has_value()}}) {
       if (!is_there || s.dataset.says_length()) continue;

@@ -1,6 +1,7 @@
 // Renders one step of a timeline as nodes of an MLCommons Chakra execution trace (schema 0.0.4).
-// The simulator records times, not a graph, so dependencies are reconstructed: order on a stream,
-// launches, awaited events, and for transfers the work whose end coincides with their readiness.
+// The simulator records times and no graph, so dependencies are reconstructed. A node depends on
+// the node before it on its stream, on its launch and on awaited events. A transfer also depends on
+// the compute that ended when the transfer became ready.
 #include <algorithm>
 #include <cmath>
 
@@ -11,11 +12,12 @@ namespace lockstep {
 
 namespace {
 
-// Tolerance of "at the same time": less than any kernel, more than the rounding of a time.
+// Times closer than this count as equal. It is shorter than any kernel, and more than the rounding
+// error of a time.
 constexpr double nanosecond = 1e-9;
 
-// The type of a transfer. Chakra knows collectives and messages; a copy between host and device is
-// a memory load.
+// The type of a transfer's node: a collective, a sent or received message, or a memory load for
+// every other transfer (for example a copy between host and device).
 ChakraNode::Type type_of(std::string_view stream, std::string_view operation) {
   if (is_collective(operation) && operation != "send_recv") return ChakraNode::Type::collective;
   if (stream.starts_with("push to ")) return ChakraNode::Type::send;
@@ -29,9 +31,9 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
   const Group* group = workers();
   if (group == nullptr) return {};
   const Lane& lane = group->lanes.at(group->lane_of_rank.at(static_cast<std::size_t>(rank)));
-  // By stream, the time in which its entries belong to the step. A stream with steps of its own
-  // (host, compute) has its own span; a communicator's work belongs to the step that the device is
-  // in.
+  // For each stream, the period in which its entries belong to the step. A stream with its own
+  // steps (host, compute) has its own period; for other streams, such as communicators, it is that
+  // of the compute stream.
   std::vector<const StepSpan*> spans;
   for (const std::string_view stream : lane.streams) {
     const bool has_steps = lane.steps.find(stream) != lane.steps.end();
@@ -47,13 +49,13 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry* a, const Entry* b) { return a->start < b->start; });
   const double begin = entries.empty() ? 0 : entries.front()->start;
-  // Node by the number of its entry.
+  // Identifier of the node, by the number of its entry.
   std::map<Number, std::uint64_t> ids;
   // Last node of each stream.
   std::map<int, std::uint64_t> last;
-  // Nodes that a stream has waited for since its last node.
+  // Nodes for which a stream has waited since its last node.
   std::map<int, std::vector<std::uint64_t>> awaited;
-  // End and node of the compute stream's work, in order of time.
+  // End and node of each work of the compute stream, in the order of time.
   std::vector<std::pair<double, std::uint64_t>> computed;
   std::vector<ChakraNode> nodes;
   for (const Entry* entry : entries) {
@@ -81,8 +83,9 @@ std::vector<ChakraNode> Timeline::chakra(int rank) const {
       node.after.push_back(before->second);
     if (after != ids.end()) node.after.push_back(after->second);
     if (entry->kind == Entry::Kind::transfer) {
-      // A reduction's gradients are there since some earlier work, so the last work that ended
-      // before counts. Any other transfer starts at the very end of the work that it depends on.
+      // A reduction's gradients may have been ready for some time, so it depends on the last work
+      // that ended before. Any other transfer becomes ready exactly when the work on which it
+      // depends ends.
       const bool reduces = node.name.starts_with("all_reduce") || node.name.starts_with("reduce");
       const auto work =
           std::find_if(computed.rbegin(), computed.rend(), [&](const auto& candidate) {

@@ -1,5 +1,6 @@
-// Renders one step of a timeline as lanes of slices, for the picture of `lockstep report`. The step
-// is the one of the rank's compute stream; every other stream is cut to that time.
+// Renders one step of a timeline as lanes of slices (rows of bars), for the picture of `lockstep
+// report`. The step lasts as long as on the rank's compute stream; all other streams are cut to
+// that period.
 //
 //   compute       |forward|backward |exposed|update|
 //   communicator           |all_reduce|all_reduce|
@@ -18,10 +19,12 @@ namespace lockstep {
 
 namespace {
 
-// Routes to servers look alike, so only the first pushes and pulls are drawn.
+// Routes to different servers look alike, so only the first four streams of pushes and of pulls are
+// drawn.
 constexpr int most_ways = 4;
 
-// In the order of WaitCause, whose last value is a pipeline's bubble.
+// The list has the order of WaitCause. Its last value is a pipeline's bubble, which counts as
+// waiting.
 SliceKind kind_of(WaitCause cause) {
   constexpr std::array kinds{SliceKind::exposed_communication,
                              SliceKind::data_loading,
@@ -33,7 +36,7 @@ SliceKind kind_of(WaitCause cause) {
   return kinds[static_cast<std::size_t>(cause)];
 }
 
-// In the order of Phase.
+// The list has the order of Phase.
 SliceKind kind_of(Phase phase) {
   constexpr std::array kinds{SliceKind::forward, SliceKind::backward, SliceKind::optimizer,
                              SliceKind::copies};
@@ -45,9 +48,10 @@ bool is_way(std::string_view stream) {
   return stream.starts_with("push to ") || stream.starts_with("pull from ");
 }
 
-// Order of the lanes: compute, other device streams, pushes, pulls, the host. The device's work is
-// the step, so it comes first. Pushes and pulls are in the order of the servers' numbers ("push to
-// 10" is longer than "push to 9"), others in the order of their first use.
+// Order of the lanes: compute, other device streams, pushes, pulls, the host. The compute stream
+// comes first because it defines the step. Pushes and pulls are in the order of the servers'
+// numbers ("push to 10" is longer than "push to 9"), other streams keep the order of their first
+// use.
 std::tuple<int, std::size_t, std::string_view> place_of(std::string_view stream) {
   if (stream == "compute") return {0, 0, {}};
   if (stream.starts_with("push to ")) return {2, stream.size(), stream};
@@ -68,8 +72,8 @@ TimelineLane Timeline::lane_of_step(const Lane& lane, int stream, double begin, 
     slice.start = std::max(entry.start, begin) - begin;
     slice.end = std::min(entry.end, end) - begin;
     if (entry.kind == Entry::Kind::wait) {
-      // A host that waits stands in a call such as cudaEventSynchronize; causes belong to the
-      // device.
+      // A waiting host is blocked in a call such as cudaEventSynchronize; only the device's waits
+      // are classified by cause.
       slice.kind = result.name == "host" ? SliceKind::synchronising : kind_of(entry.cause);
       slice.name = cause_name(entry.cause);
     } else if (entry.kind == Entry::Kind::transfer) {
@@ -106,7 +110,7 @@ StepTimeline Timeline::step(int index) const {
   std::map<std::string_view, int> ways;  // pushes, pulls
   for (const int stream : streams) {
     TimelineLane drawn = lane_of_step(lane, stream, span->start, span->end);
-    // An idle host has issued the whole step before the device began it.
+    // A host that does nothing in this period has issued the whole step before the device began it.
     if (drawn.name == "host") result.host_is_done = drawn.slices.empty();
     if (drawn.slices.empty()) continue;
     if (is_way(drawn.name) && ++ways[name(stream).substr(0, 4)] > most_ways) {
@@ -115,7 +119,8 @@ StepTimeline Timeline::step(int index) const {
     }
     result.lanes.push_back(std::move(drawn));
   }
-  // The other stages of a pipeline: for each, the compute stream of one rank at the same time.
+  // Adds the other stages of a pipeline: for each stage, the compute stream of one rank in the same
+  // period.
   for (const auto& [group_name, stage] : groups_) {
     if (are_servers(group_name) || &stage == group || stage.shown.empty()) continue;
     const int shown = stage.shown.front();
@@ -127,7 +132,7 @@ StepTimeline Timeline::step(int index) const {
       result.lanes.push_back(std::move(drawn));
     }
   }
-  // All streams of the first server that were busy during the step.
+  // Adds all streams of the first server that were busy during the step.
   for (const auto& [group_name, servers] : groups_) {
     if (!are_servers(group_name) || servers.shown.empty()) continue;
     const int shown = servers.shown.front();

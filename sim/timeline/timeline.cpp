@@ -12,10 +12,12 @@ namespace lockstep {
 
 namespace {
 
-// Bounds on the lanes drawn if the user names none: a trace of 4096 ranks stays small.
+// Largest numbers of ranks and servers that are recorded if the user names none, so that a trace of
+// 4096 ranks stays small.
 constexpr std::size_t most_ranks = 4, most_servers = 8;
 
-// The first rank of each lane; if there are more than `most`, evenly spaced ones.
+// The first rank of each lane (engine/ranks.hpp: one rank, or several that do the same). If there
+// are more than `most` lanes, evenly spaced ones are chosen.
 std::vector<int> representatives(std::span<const int> lane_of_rank, std::size_t most) {
   std::set<int> lanes;
   std::vector<int> first;
@@ -35,7 +37,7 @@ Timeline::Timeline(const Job& job, TimelineOptions options)
     : job_(job), options_(std::move(options)) {}
 
 // Selects the ranks of a group. Servers are always selected automatically, because `options_.ranks`
-// counts workers. Creating the lane here makes watches() accept it.
+// are numbers of workers. A lane that is created here is recorded: watches() returns true for it.
 void Timeline::on_ranks(std::string_view name, std::span<const int> lane_of_rank) {
   Group& seen = group(name);
   seen.lane_of_rank.assign(lane_of_rank.begin(), lane_of_rank.end());
@@ -110,14 +112,14 @@ void Timeline::on_transfer(const Transfer& transfer) {
   entry.end = transfer.end;
   entry.number = transfer.number;
   entry.after = transfer.after;
-  // A transfer is reported to every lane that takes part, but loads its links once.
+  // A transfer is reported once for each of its lanes, but its load on the links must count once.
   if (!loaded_.insert(transfer.number).second) return;
   for (const LinkUse& use : transfer.uses) {
     loads_.push_back({use.link, transfer.start, transfer.end, use.bytes});
   }
 }
 
-// Adjoining waits for one cause are merged into one entry.
+// Consecutive waits with the same cause become one entry.
 void Timeline::on_wait(const Wait& wait) {
   Lane& lane = lane_of(wait.stream);
   if (!lane.entries.empty()) {

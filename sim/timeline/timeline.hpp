@@ -1,7 +1,7 @@
-// A simulated run as a timeline: an observer that records a few ranks in a few steps, and renders
-// them as a trace of PyTorch's profiler (Kineto), as nodes of a Chakra trace, or as one step for
-// the report. Set it as the observer of a job's simulation before the run, and render afterwards.
-// docs/trace.md describes the drawing.
+// Records a few ranks in a few steps of a simulation, and renders them as a trace of PyTorch's
+// profiler (Kineto), as nodes of a Chakra trace, or as one step for the report. A Timeline is set
+// as the observer of a job's simulation before the run, and rendered afterwards. docs/trace.md
+// describes the drawing.
 #pragma once
 
 #include <map>
@@ -23,18 +23,18 @@ namespace lockstep {
 struct TimelineOptions {
   // Empty = at most four ranks that differ, evenly spaced.
   std::vector<int> ranks{};
-  // Inclusive. Step 0 is the first of the run; it differs by design (bucket sizes, optimizer
-  // state).
+  // First and last recorded step. Step 0, the first step of the run, differs from all later steps
+  // (bucket sizes, optimizer state).
   int first_step = 1, last_step = 3;
   bool show(int step) const { return step >= first_step && step <= last_step; }
 };
 
-// Texts are kept once in `texts_`; entries hold views of these texts. The object is not
-// thread-safe, and belongs to one simulation.
+// The observer that records the run. Entries refer to texts in `texts_`, each of which is stored
+// once. The object is not thread-safe, and serves one simulation.
 class Timeline final : public Observer {
  public:
-  // Keeps a reference to `job`, which must outlive the object.
-  // REQUIRES: `job` is simulated until `options.last_step` at least.
+  // The object refers to `job`, which must outlive it.
+  // REQUIRES: the simulation of `job` includes step `options.last_step`.
   Timeline(const Job& job, TimelineOptions options);
 
   // Observer: the engine calls these during the simulation.
@@ -46,42 +46,44 @@ class Timeline final : public Observer {
   void on_wait(const Wait& wait) override;
   void on_step(const Step& step) override;
 
-  // Live bytes in device memory in each step, drawn as counters of the ranks. Times are the host's
-  // if the strategy logs on the host, else the device's.
+  // Sets the live bytes in device memory during a step, which are drawn as counters of each rank.
+  // They are drawn at the times of the host, or of the compute stream if the job's host has no
+  // steps.
   void set_memory(MemoryLog log) { memory_ = std::move(log); }
 
-  // The recorded ranks of the first group of workers; empty if no group was seen.
+  // The recorded ranks of the first group of workers; empty if the simulation reported none.
   std::vector<int> ranks() const;
-  // Kineto's JSON events: one process per recorded rank or server, and one for the links. `title`
-  // precedes their names. Process numbers follow from `place`, so that several timelines fit into
-  // one file. `rank`: only this rank is written; -1 = all.
+  // Kineto's JSON events, with one process for each recorded rank or server, and one for the links.
+  // `title` precedes the names of the processes. Timelines in one file need different values of
+  // `place`, from which process numbers follow. If `rank` is not -1, only this rank is written.
   std::string events(const std::string& title, int place, int rank = -1) const;
-  // The first recorded step of one rank as a graph. Work depends on its predecessor in its stream,
-  // its launch and the events that it waited for. A transfer also depends on the device work whose
-  // end allowed it to begin; a reduction depends on the last device work that ended before it.
-  // Times count from the first node's start, in seconds. Empty if an asynchronous rank did not
-  // complete that step.
+  // The first recorded step of one rank as a graph. Work depends on the work before it in its
+  // stream, on its launch, and on the events for which the stream waited. A transfer also depends
+  // on the device work whose end allowed it to begin; a reduction, on the last device work that
+  // ended before it was ready. Times are seconds after the first node's start. Empty if an
+  // asynchronous rank did not complete the step.
   // REQUIRES: `rank` is one of ranks().
   std::vector<ChakraNode> chakra(int rank) const;
-  // Work of the first recorded rank, and of the first server, while the rank's device is in step
-  // `index`; the host may already issue the next one. Has no lanes if the step was not simulated.
+  // The work of the first recorded rank, of one rank of each other pipeline stage, and of the first
+  // server, while the first rank's device is in step `index`. The host may already issue the next
+  // step then. The result has no lanes if the step was not recorded.
   StepTimeline step(int index) const;
 
  private:
-  // A piece of work, a transfer or a wait on one stream of a lane. Times are simulated seconds.
+  // Work, a transfer or a wait on one stream of a lane. Times are simulated seconds.
   struct Entry {
     enum class Kind { work, transfer, wait } kind = Kind::work;
     // Index into Lane::streams.
     int stream = 0;
     Phase phase = Phase::forward;
     WaitCause cause = WaitCause::communication;
-    // Operation and content, e.g. "all_reduce" and "bucket 2"; views of `texts_`.
+    // Operation and content, for example "all_reduce" and "bucket 2"; both refer to `texts_`.
     std::string_view name, carried;
     double bytes = 0;
     double start = 0, end = 0;
-    // Transfers only: the time from which this lane could have begun.
+    // Only for transfers: the time from which this lane was ready to begin.
     double ready = 0;
-    // The entry's own number, and the number of the event that it followed; 0 = none.
+    // The entry's number, and the number of the event that it followed; 0 = none.
     Number number = 0, after = 0;
   };
   // The time that a stream spends in optimizer step `index`.
@@ -89,15 +91,16 @@ class Timeline final : public Observer {
     int index = 0;
     double start = 0, end = 0;
   };
-  // Everything recorded of one lane; equal ranks share a lane (engine/ranks.hpp).
+  // Everything that is recorded of one lane (engine/ranks.hpp: one rank, or several that do the
+  // same).
   struct Lane {
     // In the order of their first use.
     std::vector<std::string_view> streams;
     std::vector<Entry> entries;
-    // By stream; a stream of a communicator or a route has no steps of its own.
+    // Steps by stream. Streams of communicators and of routes to servers have no steps.
     std::map<std::string_view, std::vector<StepSpan>> steps;
   };
-  // Bytes that one transfer moves over one link, while it lasts.
+  // Bytes that one transfer moves over one link between `start` and `end`.
   struct Load {
     LinkId link = 0;
     double start = 0, end = 0, bytes = 0;
@@ -111,17 +114,17 @@ class Timeline final : public Observer {
     std::map<int, Lane> lanes;
   };
   class Drawing;
-  // The first group that is not the servers; null if no event of one was seen.
+  // The first group that is not the servers; null if the simulation reported none.
   const Group* workers() const;
   // The span of a step on the stream; null if it was not recorded.
   static const StepSpan* span_of(const Lane& lane, std::string_view stream, int step);
   // The slices of one stream between two times, relative to `begin`.
   TimelineLane lane_of_step(const Lane& lane, int stream, double begin, double end) const;
-  // Adds a process with a counter of bytes per second for each link.
+  // Adds a process with a counter of GB/s for each link.
   void draw_links(const std::string& title, int process, double begin, double end,
                   TraceEvents& out) const;
 
-  // A view of the text that lives as long as this object.
+  // A copy of the text that lives as long as this object.
   std::string_view keep(std::string_view text) { return *texts_.emplace(text).first; }
   Lane& lane_of(const Stream& stream) { return group(stream.group).lanes[stream.lane]; }
   Group& group(std::string_view name) { return groups_[std::string(name)]; }

@@ -1,7 +1,8 @@
-// Draws a timeline as slices, arrows and counters of Kineto's Chrome trace. Names, categories and
-// arguments are Kineto's if a recorded trace has such a slice, and `wait` otherwise; compare a
-// trace of torch.profiler. Kineto ties an operator to its kernel by the arguments `External id` and
-// `correlation`, which HolisticTraceAnalysis and import-trace follow.
+// Draws a timeline as slices, arrows and counters of Kineto's Chrome trace. Slices that a trace of
+// torch.profiler has too get Kineto's names, categories and arguments. Only waits of a device
+// stream and messages have categories of our own (`wait`, `message`). An operator and its kernel
+// share the arguments `External id` and `correlation`, by which HolisticTraceAnalysis and
+// import-trace match them.
 //
 //   host     |aten::conv2d| launch                 arrow "ac2g": launch to kernel
 //   stream 7       \->|conv1     |                 kernel, named after the layer
@@ -21,19 +22,20 @@ namespace lockstep {
 namespace {
 
 constexpr std::string_view host_stream = "host", compute_stream = "compute";
-// Track numbers in a process; other streams follow in the order of their first use. PyTorch's
-// default stream is number 7.
+// Numbers of the tracks in a process; tracks of other streams follow in the order of their first
+// use. PyTorch's default stream has number 7.
 constexpr int host_track = 1, idle_track = 6, compute_track = 7, first_other_track = 20;
 
-// Offset that keeps the ends of arrows inside their slices, in seconds. An operator launches its
-// kernels so long before its end at the latest: the model only knows the end.
+// Seconds between the end of an arrow and the end of its slice, so that the arrow stays inside. An
+// operator also launches its kernels at least this long before its end, because the simulator does
+// not model when it launches them.
 constexpr double inside = 1e-9;
 
-// Ranges of numbers for each timeline of a file.
+// Size of the number range that each timeline of a file gets, for processes and for arrows.
 constexpr int processes_of_a_timeline = 10'000;
 constexpr std::int64_t arrows_of_a_timeline = 100'000'000;
 
-// A half-open interval of time; infinite by default.
+// A half-open interval of time; unbounded by default.
 struct Window {
   double start = -never, end = never;
   bool has(double time) const { return time >= start && time < end; }
@@ -56,18 +58,18 @@ class Arguments {
 
 }  // namespace
 
-// Draws one lane, as the process of the rank that the lane is recorded for.
+// Draws one lane as the process of one rank.
 class Timeline::Drawing {
  public:
-  // A slice of some process at which arrows to other processes may begin.
+  // A slice at which arrows to other processes may begin.
   struct Origin {
     const Entry* entry = nullptr;
     TracePlace place;
   };
   using Origins = std::unordered_map<Number, Origin>;
 
-  // `on_gpu`: the lane's streams belong to a GPU. Adds the lane's numbered entries to `origins`, so
-  // all drawings must be constructed before the first is drawn.
+  // `on_gpu`: the lane's streams belong to a GPU. The constructor adds the lane's numbered entries
+  // to `origins`, so all drawings must be constructed before the first is drawn.
   Drawing(const Timeline& timeline, const Lane& lane, int process, bool on_gpu, bool is_server,
           Origins& origins)
       : timeline_(timeline),
@@ -76,7 +78,8 @@ class Timeline::Drawing {
         on_gpu_(on_gpu),
         is_server_(is_server),
         origins_(origins) {
-    // The leader is the stream that finishes a step first: the host if the job has one.
+    // The leader is the stream that issues the step: the host if it has steps, otherwise the
+    // compute stream.
     if (lane.steps.count(host_stream) > 0) leader_ = host_stream;
     device_window_ = window(compute_stream);
     host_window_ = window(leader_);
@@ -89,7 +92,7 @@ class Timeline::Drawing {
         by_number_[entry.number].push_back(&entry);
         if (!is_host(entry)) origins_[entry.number] = {&entry, place(entry)};
       }
-      // Device work, by the number of the host work that launched it.
+      // Stores device work by the number of the host work that launched it.
       if (entry.after > 0 && !is_host(entry) && entry.kind != Entry::Kind::wait) {
         launched_[entry.after] = &entry;
       }
@@ -121,7 +124,7 @@ class Timeline::Drawing {
   }
   bool is_host(const Entry& entry) const { return stream_of(entry) == host_stream; }
 
-  // From the beginning of the first recorded step to the end of the last, on this stream.
+  // The period from the beginning of the first recorded step to the end of the last on this stream.
   Window window(std::string_view stream) const {
     const auto found = lane_.steps.find(stream);
     if (found == lane_.steps.end()) return {};
@@ -133,8 +136,8 @@ class Timeline::Drawing {
     }
     return result;
   }
-  // Whether the entry begins in the recorded steps; the host runs ahead of the device, so each has
-  // a window of its own.
+  // Whether the entry begins in the recorded steps. Host and device have separate periods, because
+  // the host runs ahead of the device.
   bool shown(const Entry& entry) const {
     return (is_host(entry) ? host_window_ : device_window_).has(entry.start);
   }
@@ -146,13 +149,14 @@ class Timeline::Drawing {
     const auto at = std::find(lane_.streams.begin(), lane_.streams.end(), stream);
     return {process_, first_other_track + static_cast<int>(at - lane_.streams.begin())};
   }
-  // Waits of the device have a track of their own, because Kineto shows idle streams as gaps.
+  // Waits of the device have a separate track, because the streams in Kineto's traces have gaps
+  // when idle.
   TracePlace place(const Entry& entry) const {
     const bool idle = entry.kind == Entry::Kind::wait && !is_host(entry);
     return idle ? TracePlace{process_, idle_track} : place(stream_of(entry));
   }
 
-  // Names the tracks as PyTorch numbers them, with the simulator's name of the stream.
+  // Names each track by PyTorch's number and the simulator's name of the stream.
   void name_tracks() {
     for (const std::string_view stream : lane_.streams) {
       const TracePlace where = place(stream);
@@ -163,7 +167,7 @@ class Timeline::Drawing {
     out_->track({process_, idle_track}, "compute stands still");
   }
 
-  // The annotations `ProfilerStep#N`, by which viewers and import-trace find steps.
+  // Draws the annotations `ProfilerStep#N`, by which viewers and import-trace find steps.
   void steps() {
     const auto found = lane_.steps.find(leader_);
     if (found == lane_.steps.end()) return;
@@ -175,8 +179,9 @@ class Timeline::Drawing {
     }
   }
 
-  // The moments of a step with all its micro-batches. The log holds the first micro-batch, a middle
-  // one that stands for all middle ones, and the last; this function repeats the middle one.
+  // The memory moments (memory/moments.hpp) of a step with all its micro-batches. The log has the
+  // first micro-batch, one that stands for all middle micro-batches, and the last; this function
+  // repeats the middle one.
   std::vector<const MemoryMoment*> moments_of_step() const {
     const auto& kept = timeline_.memory_.moments;
     int last = 0;
@@ -192,19 +197,20 @@ class Timeline::Drawing {
     return result;
   }
 
-  // The part of a step in which a memory moment lies; all but forward and update are backward.
+  // The phase of a step in which a memory moment lies. Everything that is neither forward nor
+  // update counts as backward.
   static Phase phase_of(MemoryPhase phase) {
     if (phase == MemoryPhase::optimizer) return Phase::optimizer;
     return phase == MemoryPhase::forward ? Phase::forward : Phase::backward;
   }
 
-  // Counters of allocated bytes, in total and by kind. Each moment lies where its layer's work
-  // does, in order; a moment without work lies where the last one ended.
+  // Draws counters of allocated bytes, in total and by kind. Each moment is drawn at the work of
+  // its layer; a moment without work is drawn at the end of the moment before it.
   void memory() {
     const auto moments = moments_of_step();
     const auto steps = lane_.steps.find(leader_);
     if (moments.empty() || steps == lane_.steps.end()) return;
-    // The leader's work by phase and layer; all work of the update under one key.
+    // The leader's work by phase and layer. All work of the update has the same key.
     std::map<std::pair<Phase, std::string_view>, std::vector<const Entry*>> work;
     for (const Entry& entry : lane_.entries) {
       if (entry.kind != Entry::Kind::work || stream_of(entry) != leader_) continue;
@@ -213,7 +219,7 @@ class Timeline::Drawing {
     }
     MemoryAccount shown{};
     shown.fill(-1);
-    // A counter event only where the account changes.
+    // Draws a counter event only if the bytes change.
     const auto show = [&](double time, const MemoryAccount& account) {
       if (account == shown) return;
       shown = account;
@@ -237,7 +243,7 @@ class Timeline::Drawing {
                       : std::string_view()});
         double begin = time, end = time;
         if (found != work.end() && (of_layer || moment->phase == MemoryPhase::optimizer)) {
-          // The first work of this layer and phase that has not been passed yet: the next
+          // Takes the first work of this layer and phase after `time`, which belongs to the present
           // micro-batch.
           for (const Entry* entry : found->second) {
             if (entry->start < time || entry->end > step.end) continue;
@@ -253,15 +259,15 @@ class Timeline::Drawing {
     }
   }
 
-  // Work of the host: an operator, and the launch of its kernels.
+  // Draws work of the host: an operator, and the launch of its kernels.
   void issue(const Entry& entry) {
     const auto layer = layer_of_.find(entry.name);
     const TracePlace where = place(entry);
     if (entry.end > entry.start) {
       Arguments arguments;
       if (entry.number > 0) arguments.add("External id", static_cast<double>(entry.number));
-      // Work of a layer is an operator (forward) or an autograd node (backward); both carry the
-      // layer's name as `Module`, and a sequence number that pairs them as in PyTorch.
+      // The work of a layer is an operator (forward) or an autograd node (backward). Both have the
+      // layer's name as `Module`, and the same `Sequence number`, as in PyTorch.
       if (layer != layer_of_.end()) {
         const Layer& shape = timeline_.job_.step->layers[layer->second];
         arguments.add("Module", entry.name)
@@ -291,21 +297,21 @@ class Timeline::Drawing {
     out_->arrow("ac2g", ++*arrows_, where, launch, place(*kernel->second), kernel->second->start);
   }
 
-  // The annotation of host work that belongs to no layer: PyTorch calls collectives
-  // "nccl:all_reduce".
+  // The name of host work that belongs to no layer. PyTorch calls collectives "nccl:all_reduce",
+  // for example.
   std::string host_name(const Entry& entry) const {
     return is_collective(entry.name) ? "nccl:" + std::string(entry.name)
            : entry.name.empty()      ? "host"
                                      : std::string(entry.name);
   }
 
-  // Work or a transfer on a stream of the device, or a message.
+  // Draws work or a transfer on a stream other than the host.
   void run(const Entry& entry) {
     const std::string_view stream = stream_of(entry);
     const TracePlace where = place(entry);
     Arguments arguments;
     const bool kernel = on_gpu_ && is_on_device(stream);
-    // Kineto gives these arguments to kernels.
+    // Kernels in Kineto's traces have these arguments.
     if (kernel) {
       arguments.add("device", 0.0).add("context", 1.0).add("stream", double(where.track));
       if (entry.after > 0) {
@@ -346,8 +352,8 @@ class Timeline::Drawing {
     return entry.name.empty() ? "work" : std::string(entry.name);
   }
 
-  // A wait of the host is the CUDA call that blocks it; a wait of a stream is a slice that names
-  // its cause.
+  // Draws a wait: of the host as the CUDA call that blocks it, of another stream as a slice that
+  // names the cause.
   void wait(const Entry& entry) {
     const TracePlace where = place(entry);
     if (is_host(entry)) {
@@ -359,8 +365,8 @@ class Timeline::Drawing {
     arrow_from(entry.after, entry, "ends");
   }
 
-  // Arrows from the slices with this number to `to`: slices of this lane, or one of another
-  // process.
+  // Draws arrows to `to` from the slices of this lane with this number, or, if there are none, from
+  // the slice of another process.
   void arrow_from(Number number, const Entry& to, std::string_view category) {
     if (number == 0) return;
     if (const auto here = by_number_.find(number); here != by_number_.end()) {
@@ -372,8 +378,9 @@ class Timeline::Drawing {
     }
   }
 
-  // One arrow. A wait begins while the awaited work still runs, so the arrow arrives when both have
-  // begun; no arrow is drawn if they never meet.
+  // Draws one arrow. A wait begins while the awaited work still runs, so the arrow ends when both
+  // have begun. No arrow is drawn if `to` is over by then, or if the arrow would leave before
+  // `from` begins.
   void arrow(const Origin& from, const Entry& to, std::string_view category) {
     const double arrives = std::max(from.entry->start, to.start);
     if (arrives >= to.end) return;
@@ -389,7 +396,7 @@ class Timeline::Drawing {
   Origins& origins_;
   std::int64_t* arrows_ = nullptr;
   TraceEvents* out_ = nullptr;
-  // The stream that finishes a step first: the host, or on a CPU the compute stream.
+  // The stream that issues the step: the host, or the compute stream if the host has no steps.
   std::string_view leader_ = compute_stream;
   Window device_window_, host_window_;
   std::unordered_map<std::string_view, std::size_t> layer_of_;
@@ -416,7 +423,7 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
       out.process(++process,
                   fmt::format("{}{}{} {}", title, stage, servers ? "server" : "rank", shown));
       drawings.emplace_back(*this, lane, process, gpus && !servers, servers, origins);
-      // The time range of all recorded steps, for the counters of the links.
+      // Finds the period of all recorded steps, for the counters of the links.
       for (const auto& [stream, steps] : lane.steps) {
         for (const StepSpan& step : steps) {
           if (!options_.show(step.index)) continue;
@@ -431,8 +438,8 @@ std::string Timeline::events(const std::string& title, int place, int rank) cons
   return out.text();
 }
 
-// The bytes per second that each link carries: each transfer's bytes are spread evenly over its
-// time. Sums changes of the rate at each time; `rate` is the running total.
+// Draws the rate of each link. Each transfer's bytes are spread evenly over its duration. `changes`
+// has the changes of the rate by time, and `rate` is their running sum.
 void Timeline::draw_links(const std::string& title, int process, double begin, double end,
                           TraceEvents& out) const {
   std::map<LinkId, std::map<double, double>> changes;
@@ -449,7 +456,7 @@ void Timeline::draw_links(const std::string& title, int process, double begin, d
     double rate = 0;
     for (const auto& [time, change] : moments) {
       rate += change;
-      // Less than a byte per second is the rounding of the sums.
+      // A sum below one byte per second is a rounding error.
       if (std::abs(rate) < 1) rate = 0;
       out.counter(process, name == links_.end() ? "link" : name->second, time,
                   argument("GB/s", rate * 1e-9));

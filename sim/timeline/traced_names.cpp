@@ -15,8 +15,8 @@ namespace lockstep {
 
 namespace {
 
-// Kinds of layers whose operator has a different name; every other operator is called like its
-// kind.
+// Kinds of layers whose operator has another name than the kind. All other operators have the
+// kind's name.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> operators{{
     {"conv", "conv2d"},
     {"max_pool", "max_pool2d"},
@@ -40,7 +40,7 @@ std::string_view plain_operator(std::string_view kind) {
   return kind;
 }
 
-// Words in PyTorch's and NCCL's camel case: "all_reduce" -> "AllReduce".
+// Converts to the camel case of PyTorch and NCCL: "all_reduce" -> "AllReduce".
 std::string joined(std::string_view words) {
   std::string result;
   bool begins = true;
@@ -74,7 +74,8 @@ std::string optimizer_operator(const OptimizerSpec& optimizer) {
   if (optimizer.implementation == OptimizerImplementation::fused) {
     return "aten::_fused_" + enum_name(optimizer.name) + "_";
   }
-  // The update's first operator: mul_ decays a momentum, add_ applies the gradient of plain SGD.
+  // The update's first operator is mul_, which decays a momentum, or for SGD without momentum add_,
+  // which applies the gradient.
   const bool multiplies = optimizer.name != OptimizerKind::sgd || optimizer.momentum > 0;
   const bool foreach = optimizer.implementation == OptimizerImplementation::foreach;
   return std::string("aten::") + (foreach ? "_foreach_" : "") + (multiplies ? "mul_" : "add_");
@@ -89,7 +90,7 @@ std::string collective_name(std::string_view operation, bool kernel) {
   return kernel ? "ncclDevKernel_" + joined(operation) : "gloo:" + std::string(operation);
 }
 
-// Streams are named by the strategies: threads of the host, and routes of messages to and from
+// Strategies choose the names of streams. Threads of the host, and routes of messages to and from
 // parameter servers, are not on the device.
 bool is_on_device(std::string_view stream) {
   constexpr std::array<std::string_view, 3> threads{"host", "loader", "host optimizer"};
@@ -104,7 +105,7 @@ std::string_view phase_name(Phase phase) {
   return names[static_cast<std::size_t>(phase)];
 }
 
-// In the order of WaitCause.
+// The list has the order of WaitCause.
 std::string_view cause_name(WaitCause cause) {
   constexpr std::array<std::string_view, 7> names{"exposed communication",
                                                   "data loading",

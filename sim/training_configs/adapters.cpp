@@ -1,5 +1,6 @@
-// Low-rank adapters (LoRA, QLoRA) over a frozen base, as peft and bitsandbytes have them. Keys of
-// all programs become the scenario's `adapters` and `frozen` (docs/adapters.md).
+// Interprets low-rank adapters (LoRA, QLoRA) on a frozen base model, as peft and bitsandbytes
+// implement them. Keys of all programs become the scenario's `adapters` and `frozen`
+// (docs/adapters.md).
 //
 //   r, lora_r, lora_rank         -> adapters.rank
 //   target_modules, lora_target  -> adapters.targets
@@ -56,7 +57,7 @@ class AdapterStatement {
     facts_.replace(std::string("refused.") + fact, {reason, source.where, source.key});
   }
 
-  // The strategies that are modeled with adapters: DDP, ZeRO 1 and 2, and FSDP2 without offload.
+  // Whether adapters are modelled with the strategy: DDP, ZeRO 1 and 2, and FSDP2 without offload.
   bool strategy_fits() {
     const std::string strategy = facts_.word("strategy", "ddp");
     const bool offloads = facts_.flag("fsdp.cpu_offload") || facts_.has("fsdp.offload.optimizer") ||
@@ -65,7 +66,8 @@ class AdapterStatement {
     return strategy == "ddp" || strategy == "zero";
   }
 
-  // Refuses methods and bases that a scenario cannot say. True if it did.
+  // Refuses methods, base models and strategies that a scenario cannot describe. Returns true if it
+  // refused.
   bool refuses() {
     const std::string tuner = facts_.word("tuner", "lora");
     if (tuner == "freeze") {
@@ -92,8 +94,8 @@ class AdapterStatement {
     return "[" + text + "]";
   }
 
-  // The layers with adapters, by the names of the model's layers; `all-linear` is every linear
-  // layer of the blocks.
+  // States the layers that get adapters, by the names of the model's layers. `all-linear` means
+  // every linear layer of the blocks.
   void targets() {
     std::string names = facts_.word("lora.targets", "");
     if (names == "true" || names == "all" || contains(names, "all-linear") ||
@@ -101,14 +103,15 @@ class AdapterStatement {
       return run_.derive("adapters.targets", "all", "lora.targets");
     if (!names.empty() && names != "false")
       return run_.derive("adapters.targets", list_of(*facts_.text("lora.targets")), "lora.targets");
-    // peft's default depends on the model: query and value of Llama-like ones.
+    // peft's default depends on the model. For Llama-like models it is query and value.
     const bool all = program_ == "llama-factory";
     facts_.set_default("adapters.targets", all ? "all" : "[q_proj, v_proj]",
                        all ? "LLaMA-Factory" : "peft, of Llama and its kin");
   }
 
-  // How the frozen weights are kept. Trained ones are fp32 where the step runs under autocast.
-  // Axolotl and LLaMA-Factory load the base in half precision; elsewhere the file says it.
+  // States the type of the frozen weights. Under autocast, trained weights are fp32. Axolotl and
+  // LLaMA-Factory load the frozen base in half precision; for other programs the file states the
+  // type.
   void base() {
     const std::string mixed = facts_.word("mixed", "no");
     const bool half = contains(facts_.word("weights", ""), "float16") ||
@@ -123,7 +126,8 @@ class AdapterStatement {
       return refuse("quantized.bits", "this quantisation is not modelled");
     const bool narrow = contains(bits, "4");
     run_.derive("frozen.quantization", narrow ? "nf4" : "int8", "quantized.bits");
-    // Both programs quantize the quantization constants, too (bnb_4bit_use_double_quant).
+    // By default, LLaMA-Factory and Axolotl also quantise the quantization constants
+    // (bnb_4bit_use_double_quant).
     const bool by_default = program_ == "llama-factory" || program_ == "axolotl";
     if (narrow && (facts_.flag("quantized.nested", by_default) || contains(bits, "-dq")))
       run_.derive("frozen.nested", "true",

@@ -1,4 +1,5 @@
-// LLM Foundry and Composer (composer/trainer/trainer.py): precisions, durations, and models.
+// Interprets configs of LLM Foundry and Composer (composer/trainer/trainer.py): precisions,
+// durations, and models.
 //
 //   max_duration: 4800ba -> steps   286720000sp -> samples   3e12tok -> tokens   1ep: left out
 //   precision: amp_bf16, amp_fp16, amp_fp8, fp32 -> precision, low_precision
@@ -12,7 +13,7 @@ namespace lockstep {
 namespace {
 
 // composer.core.Time: "4800ba" (batches), "1ep", "286720000sp", "3e12tok"; a bare number counts
-// epochs. Epochs need the size of the data, which is in no file.
+// epochs. Epochs need the size of the data, which no file states.
 void read_duration(Interpreted& run) {
   Facts& facts = run.facts;
   const auto text = facts.text("composer.duration");
@@ -28,8 +29,8 @@ void read_duration(Interpreted& run) {
                   *text));
 }
 
-// `precision`, and under FSDP the type in which gradients are reduced. Composer's default on GPUs
-// is amp_fp16.
+// States the precision, and for FSDP the type in which gradients are reduced. Composer's default
+// precision on GPUs is amp_fp16.
 void set_precision(Interpreted& run, bool sharded) {
   Facts& facts = run.facts;
   if (!facts.has("composer.precision"))
@@ -47,14 +48,15 @@ void set_precision(Interpreted& run, bool sharded) {
                                   : "amp-bf16",
              "composer.precision");
   if (!sharded || !half) return;
-  // PURE reduces in the low precision as well, DEFAULT in fp32
+  // PURE reduces gradients in the low precision, DEFAULT in fp32
   // (composer/distributed/mosaic_parallelism.py).
   const bool pure = mixed == "pure";
   run.derive("fsdp.reduce_element_size", pure ? "2 B" : "4 B", "composer.mixed");
   facts.replace("fsdp.autocast", {"true", {}, ""});
 }
 
-// MPT by its sizes (LLM Foundry's `mpt_causal_lm`); all other models by their name.
+// States the model: MPT (LLM Foundry's `mpt_causal_lm`) by its sizes, all other models by their
+// name.
 void set_model(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string kind = facts.word("composer.kind", "");
@@ -65,7 +67,7 @@ void set_model(Interpreted& run) {
   if (kind.starts_with("mpt")) {
     facts.replace("model.base", {"mpt", {}, "model.name"});
     const auto hidden = facts.count("model.hidden");
-    // The MLP is expansion_ratio times as wide as the model; 4 is the default of models/mpt, too.
+    // The MLP is expansion_ratio times as wide as the model. The default of models/mpt is 4.
     const auto ratio = facts.count("composer.expansion").value_or(4);
     if (hidden && ratio != 4)
       run.derive("model.mlp", std::to_string(*hidden * ratio), "composer.expansion");
@@ -78,7 +80,7 @@ void set_model(Interpreted& run) {
   }
   if (kind.find("diffusion") != std::string::npos)
     return refuse("a diffusion model is not modelled");
-  // Image models have no sequence length to ask for.
+  // Image models have no sequence length, so the import must not ask for it.
   if (kind.starts_with("resnet") || kind.starts_with("vit"))
     facts.replace("no_sequence", {"true", {}, ""});
   if (kind.find("bert") != std::string::npos && !facts.has("model"))
@@ -99,14 +101,15 @@ void interpret_composer(Interpreted& run) {
     run.derive("attention", *facts.text("composer.attention"), "composer.attention");
   if (facts.flag("composer.checkpointing"))
     run.derive("checkpointing", "true", "composer.checkpointing");
-  // Files that state a momentum alone are Composer's image benchmarks, which train by SGD.
+  // Files that state a momentum and no optimizer are Composer's image benchmarks, which train with
+  // SGD.
   if (!facts.has("optimizer") && facts.has("momentum"))
     facts.set_default("optimizer", "sgd", "Composer's benchmark");
   facts.replace("kind", {sharded ? "fsdp" : facts.has("zero.level") ? "deepspeed" : "ddp", {}, ""});
 }
 
-// A file of MCLI has the training's config below `parameters`; the keys beside it (compute, name)
-// are kept unless the parameters have the same key.
+// A file of MCLI has the training's config below `parameters`. Keys outside `parameters` (compute,
+// name) are added unless `parameters` has the same key.
 Node composer_tree(const Node& root, Facts&) {
   const auto parameters = root.find("parameters");
   if (!parameters || parameters->kind() != Node::Kind::map) return resolved(root);

@@ -1,5 +1,6 @@
-// DeepSpeed's engine (runtime/config.py, runtime/zero/config.py, runtime/engine.py): the strategy
-// of a stage, buckets of elements as bytes, precisions.
+// Interprets configs of DeepSpeed's engine (runtime/config.py, runtime/zero/config.py,
+// runtime/engine.py): chooses the strategy by the stage, converts buckets from elements to bytes,
+// and finds the precision.
 //
 //   zero_optimization.stage 0            -> ddp without overlap
 //   zero_optimization.stage 1, 2         -> zero: {stage: 1 or 2}
@@ -28,8 +29,8 @@ struct HalfPrecision {
   std::string from;
 };
 
-// DeepSpeed's own switches, else the Trainer's or accelerate's. Throws ConfigError if they
-// contradict each other, as the Trainer does.
+// The 16-bit mode by DeepSpeed's own switches, or, without these, by switches of the Trainer or
+// accelerate. Throws ConfigError if they contradict each other, as the Trainer does.
 HalfPrecision half_precision(Facts& facts) {
   HalfPrecision half;
   half.fp16 = facts.flag("deepspeed.fp16");
@@ -53,8 +54,8 @@ HalfPrecision half_precision(Facts& facts) {
 }
 
 // fp16 and bf16 have fp32 master weights by default; torch_autocast keeps fp32 weights. With
-// bf16_master_weights_and_grads the masters are bf16; data_types.grad_accum_dtype: fp32 makes the
-// gradients fp32.
+// bf16_master_weights_and_grads the master weights are bf16; data_types.grad_accum_dtype: fp32
+// makes the gradients fp32.
 void set_precision(Interpreted& run, const HalfPrecision& half) {
   Facts& facts = run.facts;
   const bool narrow =
@@ -73,7 +74,7 @@ void set_precision(Interpreted& run, const HalfPrecision& half) {
           "bf16 master weights are priced as the weights themselves: 2 bytes for each "
           "parameter are missing");
   } else if (facts.flag("deepspeed.autocast")) {
-    // "bfloat16" contains "float16".
+    // The name "bfloat16" contains "float16", so both must be tested.
     const std::string type = facts.word("deepspeed.autocast_type", "bfloat16");
     run.derive(
         "precision",
@@ -86,19 +87,19 @@ void set_precision(Interpreted& run, const HalfPrecision& half) {
   }
 }
 
-// DeepSpeed counts the elements of a bucket, a scenario its bytes.
+// The size of a bucket as a scenario states it, in bytes. DeepSpeed states its elements.
 std::string bytes_of(double elements, double element) {
   return fmt::format("{} B", static_cast<std::int64_t>(elements * element));
 }
 
-// DeepSpeed's device as a tier of offload.
+// The scenario's name for a device to which DeepSpeed offloads.
 std::string tier(const std::string& device) {
   return device == "cpu" ? "host" : device;
 }
 
-// Offload of stages 1 to 3. Below stage 3 the parameters stay on the device, even if the file
-// offloads them. DeepSpeed's CPU Adam updates in one pass over memory; `torch_adam` takes PyTorch's
-// optimizer, with one pass for each operation.
+// States the offload of stages 1 to 3. Below stage 3 the parameters stay on the device, even if the
+// file offloads them. DeepSpeed's CPU Adam updates in one pass over memory; `torch_adam` selects
+// PyTorch's optimizer, with one pass for each operation.
 void set_offload(Interpreted& run, const std::string& strategy, int level) {
   Facts& facts = run.facts;
   const std::string optimizer = facts.word("offload.optimizer", "none");
@@ -116,15 +117,15 @@ void set_offload(Interpreted& run, const std::string& strategy, int level) {
   const std::string parameters = facts.word("offload.parameters", "none");
   if (parameters == "none") return;
   run.derive("fsdp.offload.parameters", tier(parameters), "offload.parameters");
-  // sub_group_size matters only where the optimizer's state is offloaded. 1000 parameters are the
-  // least that a scenario allows.
+  // sub_group_size matters only if the optimizer's state is offloaded. A scenario allows no fewer
+  // than 1000 parameters.
   const bool sub_groups = facts.has("deepspeed.sub_group") && optimizer != "none";
   if (sub_groups && facts.number("deepspeed.sub_group").value_or(0) >= 1e3)
     run.derive("fsdp.offload.sub_group", *facts.text("deepspeed.sub_group"), "deepspeed.sub_group");
 }
 
-// Stage 3 as FSDP2. MiCS (mics_shard_size) shards over a part of the ranks, which is hybrid
-// sharding; hpZ (zero_hpz_partition_size) keeps secondary shards within a node.
+// States stage 3 as FSDP2. MiCS (mics_shard_size) shards over a part of the ranks, which is hybrid
+// sharding. hpZ (zero_hpz_partition_size) stores secondary shards within a node.
 void set_stage_3(Interpreted& run) {
   Facts& facts = run.facts;
   run.derive("strategy", "fsdp", "zero.level");
@@ -151,7 +152,7 @@ void set_stage_3(Interpreted& run) {
 // elements unless stated. communication_data_type sets the bytes of an element on the wire.
 void interpret_deepspeed(Interpreted& run) {
   Facts& facts = run.facts;
-  // `zero_optimization: true` is the spelling of the first versions, and means stage 1.
+  // The first versions of DeepSpeed had `zero_optimization: true`, which means stage 1.
   if (facts.has("deepspeed.old_stage") && !facts.has("zero.level"))
     run.derive("zero.level", *facts.text("deepspeed.old_stage"), "deepspeed.old_stage");
   const auto level = static_cast<int>(facts.count("zero.level").value_or(0));
@@ -178,7 +179,7 @@ void interpret_deepspeed(Interpreted& run) {
   run.derive("zero.bucket_size", bytes_of(bucket, element), "deepspeed.reduce_bucket");
   run.derive("zero.overlap", facts.flag("deepspeed.overlap") ? "true" : "false",
              "deepspeed.overlap");
-  // reduce_scatter: false reduces whole buckets to every rank.
+  // With `reduce_scatter: false`, every rank gets the sum of whole buckets.
   if (!facts.flag("deepspeed.reduce_scatter", true)) {
     run.derive("zero.reduction", "all-reduce", "deepspeed.reduce_scatter");
     run.derive("zero.partition", "elements", "deepspeed.reduce_scatter");

@@ -1,6 +1,7 @@
-// Reads the files of training programs into trees with places. JSON is checked by nlohmann-json and
-// then read as YAML, of which it is a part except for tabs, so that every value has its line and
-// column. TOML is read by toml++, YAML by the tolerant reader of core/yaml.hpp.
+// Reads the files of training programs into trees whose values have a line and a column. JSON is
+// checked by nlohmann-json and then read as YAML, of which it is a subset except for tabs, because
+// only the YAML reader knows lines and columns. TOML is read by toml++, YAML by the tolerant reader
+// of core/yaml.hpp.
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -14,7 +15,7 @@
 namespace lockstep {
 namespace {
 
-// Tabs outside of quotes as blanks, so that places stay.
+// Replaces each tab outside of quotes by one blank, so that columns stay the same.
 std::string without_tabs(std::string text) {
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -39,10 +40,10 @@ Location place_of_byte(const std::string& text, std::size_t byte, const std::str
   return {path, static_cast<int>(line), static_cast<int>(end - start) + 1};
 }
 
-// Throws ConfigError at the first byte that cannot stand there.
+// Throws ConfigError, located at the first byte that is not JSON.
 void must_be_json(const std::string& text, const std::string& path) {
   try {
-    // The callback drops all values as they come, so no document is built.
+    // The callback drops each value, so that no document is built.
     const nlohmann::json nothing = nlohmann::json::parse(
         text, [](int, nlohmann::json::parse_event_t, nlohmann::json&) { return false; });
     static_cast<void>(nothing);
@@ -57,7 +58,7 @@ Location place(const toml::source_region& region, const std::string& path) {
   return {path, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
 }
 
-// A scalar as YAML would write it; dates as TOML does.
+// The text of a scalar as YAML would write it; dates as in TOML.
 std::string toml_text(const toml::node& value) {
   if (const auto* text = value.as_string()) return text->get();
   std::ostringstream stream;
@@ -67,7 +68,8 @@ std::string toml_text(const toml::node& value) {
   return stream.str();
 }
 
-// A value with all below it, keys in the order of the text (toml++ sorts them by name).
+// Converts a TOML value, with everything below it, to a tree. Keys get the order of the text,
+// because toml++ sorts them by name.
 Node toml_tree(const toml::node& value, const std::string& path) {
   const Location where = place(value.source(), path);
   const Node here = Node::plain("", where);
@@ -99,7 +101,7 @@ Node toml_document(const std::string& text, const std::string& path) {
   }
 }
 
-// For files without a known ending.
+// Whether a file without a known ending is JSON.
 bool looks_like_json(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string::npos && text[first] == '{';

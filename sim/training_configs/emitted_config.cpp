@@ -1,6 +1,6 @@
-// The table of emitted formats, and the checks that they share. A format either describes the whole
-// training (trainer, torchtitan, megatron) or leaves a part to the program that it starts; for
-// features of that part the file gets a note instead of an error.
+// Contains the table of emitted formats, and the checks that several formats share. A format either
+// describes the whole training (trainer, torchtitan, megatron) or leaves a part to the program that
+// it starts; features of that part give a note instead of an error.
 #include "training_configs/emitted_config.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ void EmitPlan::refuse(const std::string& format, const std::string& what) const 
 
 void EmitPlan::must_be_data_parallel(const std::string& format) const {
   if (!ddp() && !fsdp() && !zero()) refuse(format, strategy_name(entry.options));
-  // An all-reduce of whole tensors with state split by tensor exists in no format.
+  // No format has an all-reduce together with optimizer state that is split by whole tensors.
   const ZeroOptions* options = zero();
   if (options != nullptr && options->reduction == GradientReduction::all_reduce &&
       options->partition != StatePartition::elements) {
@@ -35,7 +35,7 @@ void EmitPlan::must_be_eager(const std::string& format, Compile but, bool fused_
   if (options.fused_kernels && !fused_too) refuse(format, "fused_kernels");
   if (options.cuda_graphs) refuse(format, "cuda_graphs");
   const LowPrecisionRecipe recipe = options.low_precision.recipe;
-  // torchao's float8 works beside compiled blocks (torchtitan).
+  // Formats with compiled blocks (torchtitan) also have torchao's float8.
   const bool torchao =
       recipe == LowPrecisionRecipe::fp8_tensorwise || recipe == LowPrecisionRecipe::fp8_rowwise;
   if (options.low_precision.is_used() && !(but == Compile::blocks && torchao))
@@ -44,8 +44,8 @@ void EmitPlan::must_be_eager(const std::string& format, Compile but, bool fused_
 
 namespace {
 
-// A format: its name, its writer, and whether the file decides which parameters are trained and how
-// they are computed. If it does not, the program does.
+// A format: its name, its writer, and whether the file determines which parameters are trained and
+// how the model is computed (otherwise the program that it starts does).
 struct Emitter {
   const char* name;
   EmittedFile (*write)(EmitPlan& plan);

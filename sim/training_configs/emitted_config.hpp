@@ -1,5 +1,6 @@
-// Files that start a scenario's training: the inverse of imported_config.hpp. Used by `export
-// --emit` and `recommend --emit`; docs/import-config.md lists the formats.
+// Writes files that start a scenario's training with a training program: the inverse of
+// imported_config.hpp. `export --emit` and `recommend --emit` use it; docs/import-config.md lists the
+// formats.
 #pragma once
 
 #include <string>
@@ -17,16 +18,16 @@ struct EmitQuestion {
   double longest_seconds = 0;
 };
 
-// A file in the making; the caller writes it.
+// A file's name and text; the caller writes it.
 struct EmittedFile {
-  // E.g. "ds_config.json".
+  // For example "ds_config.json".
   std::string name;
   std::string text;
   // Options that the format cannot express, and values that it leaves open.
   std::vector<std::string> notes;
 };
 
-// Names of --emit, in the order of the docs.
+// The values of --emit, in the order of the docs.
 const std::vector<std::string>& emit_formats();
 
 // Throws ConfigError for an unknown format, or a strategy or model that the format cannot express.

@@ -1,5 +1,5 @@
-// Writes the files of the Hugging Face family: DeepSpeed's JSON, accelerate's YAML, Trainer's
-// arguments. The files use the keys that deepspeed.cpp, accelerate.cpp and trainer.cpp read, so an
+// Writes three formats: DeepSpeed's JSON, accelerate's YAML, and the arguments of Hugging Face's
+// Trainer. The files use the keys that deepspeed.cpp, accelerate.cpp and trainer.cpp read, so an
 // emitted file imports as the same scenario.
 //
 //   zero: {stage: 2, bucket_size: 1 GB} -> zero_optimization: {stage: 2, reduce_bucket_size: 5e8}
@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// DeepSpeed counts a bucket's elements, which have this size on the wire.
+// Bytes of an element of DeepSpeed's buckets, whose size DeepSpeed states in elements.
 double element_bytes(const EmitPlan& plan) {
   return plan.is_fp16() || plan.is_bf16() ? 2 : 4;
 }
@@ -29,7 +29,7 @@ std::int64_t elements(double bytes, const EmitPlan& plan) {
   return static_cast<std::int64_t>(std::llround(bytes / element_bytes(plan)));
 }
 
-// Tiers other than the device, as DeepSpeed's sections.
+// Adds DeepSpeed's sections for state that is offloaded from the device.
 void offload_json(const OffloadOptions& offload, Json& zero) {
   const auto device = [](OffloadTier tier) { return tier == OffloadTier::host ? "cpu" : "nvme"; };
   if (offload.is_used()) {
@@ -41,7 +41,7 @@ void offload_json(const OffloadOptions& offload, Json& zero) {
     zero["offload_param"] = {{"device", device(offload.parameters)}};
 }
 
-// The section `zero_optimization`: stage 0 for DDP, 3 for FSDP.
+// The section `zero_optimization`: stage 0 for DDP, stage 3 for FSDP.
 Json zero_json(EmitPlan& plan) {
   Json zero{{"stage", 0}};
   if (const auto* ddp = plan.ddp()) {
@@ -63,7 +63,7 @@ Json zero_json(EmitPlan& plan) {
   }
   const FsdpOptions& fsdp = *plan.fsdp();
   zero["stage"] = 3;
-  // MiCS shards over a group of ranks; a node's GPUs unless the scenario says another number.
+  // MiCS shards over a group of ranks: the GPUs of a node unless the scenario states a number.
   if (fsdp.sharding == Sharding::hybrid_shard)
     zero["mics_shard_size"] = fsdp.shard_group > 0 ? fsdp.shard_group : plan.per_node();
   else if (fsdp.sharding != Sharding::full_shard)
@@ -72,7 +72,7 @@ Json zero_json(EmitPlan& plan) {
   if (fsdp.zeropp.quantized_gradients) zero["zero_quantized_gradients"] = true;
   if (fsdp.zeropp.secondary_shards) zero["zero_hpz_partition_size"] = plan.per_node();
   OffloadOptions offload = fsdp.offload;
-  // FSDP's cpu_offload keeps parameters, gradients and optimizer on the host.
+  // With FSDP's cpu_offload, parameters, gradients and optimizer are on the host.
   if (fsdp.cpu_offload) offload.optimizer = offload.parameters = OffloadTier::host;
   offload_json(offload, zero);
   return zero;
@@ -92,7 +92,7 @@ EmittedFile deepspeed_file(EmitPlan& plan) {
       {"params", {{"lr", "auto"}, {"weight_decay", plan.scenario.optimizer.weight_decay}}}};
   plan.notes.emplace_back("lr is \"auto\": the Trainer's, or yours to fill in");
   config["zero_optimization"] = zero_json(plan);
-  // master-bf16 is DeepSpeed's plain bf16; see set_precision() in deepspeed.cpp for the inverse.
+  // DeepSpeed's mode `bf16` is master-bf16. set_precision() in deepspeed.cpp is the inverse.
   switch (plan.precision()) {
     case Precision::amp_fp16:
     case Precision::pure_fp16:
@@ -133,15 +133,15 @@ std::string mixed_word(const EmitPlan& plan) {
   return plan.is_fp16() ? "fp16" : plan.is_bf16() ? "bf16" : "no";
 }
 
-// Whether units are cut by their size.
+// Whether FSDP units are formed by a minimum number of parameters.
 bool by_size(const WrapOptions& wrap) {
   return wrap.policy == WrapPolicy::size ||
          (wrap.policy == WrapPolicy::automatic && wrap.min_parameters > 0);
 }
 
-// accelerate's `fsdp_config`: version 2 states resharding after forward, version 1 a sharding
-// strategy and its prefetching. Hybrid sharding and other axes need `parallelism_config`, whose
-// degrees multiply to the number of GPUs.
+// accelerate's `fsdp_config`. Version 2 of FSDP has a key for resharding after forward; version 1
+// has keys for a sharding strategy and prefetching. Hybrid sharding and other axes need
+// `parallelism_config`, whose degrees multiply to the number of GPUs.
 std::string fsdp_section(EmitPlan& plan, const FsdpOptions& fsdp) {
   std::string text = fmt::format("fsdp_config:\n  fsdp_version: {}\n", fsdp.version);
   const bool hybrid =
@@ -184,7 +184,7 @@ std::string fsdp_section(EmitPlan& plan, const FsdpOptions& fsdp) {
                     ranks / shard, shard, plan.parallel.tensor.size, plan.parallel.context.size);
 }
 
-// accelerate's own keys for DeepSpeed, for which no second file is needed.
+// accelerate's own keys for DeepSpeed, which make a separate DeepSpeed file unnecessary.
 std::string deepspeed_section(EmitPlan& plan) {
   const Json zero = zero_json(plan);
   const auto device = [&](const char* key) {
@@ -224,7 +224,7 @@ EmittedFile accelerate_file(EmitPlan& plan) {
   return {"accelerate.yaml", text, plan.notes};
 }
 
-// TrainingArguments of transformers, with TRL's max_length. `optim` has a word for each
+// TrainingArguments of transformers, with TRL's max_length. `optim` has one value for each
 // implementation of AdamW.
 EmittedFile trainer_file(EmitPlan& plan) {
   std::string optimizer = enum_name(plan.scenario.optimizer.name);

@@ -1,7 +1,7 @@
-// Writes files that start a run by themselves: torchtitan's TOML (config/job_config.py),
-// Megatron-LM's launch script (megatron/training/arguments.py), and job files for Slurm and
-// SkyPilot. The inverse of torchtitan.cpp and megatron.cpp; job files take the upper end of the
-// run's interval as the limit.
+// Writes torchtitan's TOML (config/job_config.py), Megatron-LM's launch script
+// (megatron/training/arguments.py), and job files for Slurm and SkyPilot. The first two are the
+// inverse of torchtitan.cpp and megatron.cpp. The time limit of a job file is the upper end of the
+// run's predicted interval.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,7 +32,8 @@ std::pair<std::string, std::string> titan_model(const EmitPlan& plan) {
   return found->second;
 }
 
-// PyTorch's class of the schedule (torch/distributed/pipelining/schedules.py).
+// torchtitan's name of the schedule, which follows PyTorch's classes
+// (torch/distributed/pipelining/schedules.py).
 std::string titan_schedule(const EmitPlan& plan) {
   switch (plan.parallel.pipeline.schedule) {
     case PipelineSchedule::gpipe:
@@ -56,8 +57,8 @@ std::string titan_schedule(const EmitPlan& plan) {
 
 }  // namespace
 
-// Degrees of data parallelism are written out, so that the file states the number of GPUs:
-// replicate x shard x tensor x context x pipeline.
+// The degrees of data parallelism are written explicitly, so that the file determines the number of
+// GPUs: replicate x shard x tensor x context x pipeline.
 EmittedFile torchtitan_file(EmitPlan& plan) {
   const FsdpOptions* fsdp = plan.fsdp();
   if (!fsdp && !plan.ddp()) plan.refuse("torchtitan", strategy_name(plan.entry.options));
@@ -72,12 +73,12 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
                              : hybrid
                                  ? (fsdp->shard_group > 0 ? fsdp->shard_group : plan.per_node())
                                  : ranks;
-  // fsdp_reshard_after_forward: never keeps gathered parameters until backward.
+  // With `fsdp_reshard_after_forward: never`, gathered parameters stay until backward.
   const bool keeps = fsdp && (fsdp->sharding == Sharding::shard_grad_op ||
                               fsdp->sharding == Sharding::hybrid_shard_zero2);
   const bool staged = parallel.pipeline.stages > 1;
-  // local_batch_size counts the samples between two optimizer steps under a pipeline, else the
-  // samples of one micro-batch.
+  // With a pipeline, local_batch_size is the samples of a rank between two optimizer steps; without
+  // one, it is the samples of one micro-batch.
   const std::int64_t local =
       staged ? plan.point.micro_batch * plan.accumulation() : plan.point.micro_batch;
   const auto flag = [](bool value) { return value ? "true" : "false"; };
@@ -118,7 +119,8 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
   plan.must_be_eager("torchtitan", Compile::blocks, false);
   const StepOptions& step = plan.point.step_options;
   if (step.compile == Compile::blocks) text += "\n[compile]\nenable = true\n";
-  // model.converters belongs to the section [model], which is written already.
+  // model.converters belongs to the section [model], which is already in the text, so it is
+  // inserted there.
   if (step.low_precision.is_used()) {
     const bool rows = step.low_precision.recipe == LowPrecisionRecipe::fp8_rowwise;
     text.insert(text.find("\n\n[optimizer]"), "\nconverters = [\"float8\"]");
@@ -131,7 +133,8 @@ EmittedFile torchtitan_file(EmitPlan& plan) {
 
 namespace {
 
-// Model parameters by name, from defaults and overrides; later ones may use earlier ones.
+// The model's parameters by name, from the scenario or by default. An expression may use parameters
+// before it.
 std::map<std::string, std::int64_t> sizes_of(const EmitPlan& plan) {
   std::map<std::string, std::int64_t> sizes;
   Scope scope;
@@ -144,7 +147,7 @@ std::map<std::string, std::int64_t> sizes_of(const EmitPlan& plan) {
   return sizes;
 }
 
-// Options of a command line as they gather.
+// Collects the options of a command line.
 class Options {
  public:
   template <class Value>
@@ -160,8 +163,8 @@ class Options {
   std::vector<std::string> list_;
 };
 
-// Sizes of the network. A model with grouped keys and values is Llama-like: SwiGLU, RMSNorm, rotary
-// positions, and biases of query, key and value at most. Any other model is a GPT.
+// Sizes of the network. A model with a parameter `kv_heads` is Llama-like: SwiGLU, RMSNorm, rotary
+// positions, and perhaps biases of query, key and value. Any other model is a GPT.
 void add_model(const EmitPlan& plan, Options& options) {
   const std::map<std::string, std::int64_t> sizes = sizes_of(plan);
   const auto size = [&](const char* name, std::int64_t absent) {
@@ -190,7 +193,7 @@ void add_model(const EmitPlan& plan, Options& options) {
     options.add("hidden-dropout", 0.0);
     options.add("attention-dropout", 0.0);
   }
-  // Megatron ties embeddings unless told not to.
+  // Megatron ties embeddings unless this option is given.
   options.flag("untie-embeddings-and-output-weights", size("tied", gated ? 0 : 1) == 0);
   if (sizes.contains("experts")) {
     options.add("num-experts", size("experts", 0));
@@ -201,7 +204,7 @@ void add_model(const EmitPlan& plan, Options& options) {
   options.add("max-position-embeddings", plan.sequence());
 }
 
-// Degrees of the mesh, and how experts exchange tokens.
+// Degrees of the mesh, and the exchange of tokens among experts.
 void add_mesh(const EmitPlan& plan, Options& options) {
   const ParallelOptions& parallel = plan.parallel;
   options.add("tensor-model-parallel-size", parallel.tensor.size);
@@ -220,7 +223,7 @@ void add_mesh(const EmitPlan& plan, Options& options) {
   options.add("moe-token-dispatcher-type", gathers ? "allgather" : "alltoall");
 }
 
-// Megatron's distributed optimizer is ZeRO-1; torch FSDP 2 is the other choice.
+// Megatron's distributed optimizer is ZeRO-1. Without it, Megatron uses DDP or PyTorch's FSDP 2.
 void add_data_parallelism(const EmitPlan& plan, Options& options) {
   const ZeroOptions* zero = plan.zero();
   if (zero && zero->stage != 1) plan.refuse("Megatron-LM", "zero: {stage: 2}");
@@ -237,7 +240,7 @@ void add_data_parallelism(const EmitPlan& plan, Options& options) {
 void add_arithmetic(const EmitPlan& plan, Options& options) {
   options.flag("bf16", plan.is_bf16());
   options.flag("fp16", plan.is_fp16());
-  // With --bf16 Megatron reduces gradients in fp32 unless told not to.
+  // With --bf16, Megatron reduces gradients in fp32 unless this option is given.
   options.flag("grad-reduce-in-bf16", plan.precision() == Precision::master_bf16);
   if (plan.recomputes()) {
     const bool attention = plan.recompute() == Recompute::attention;
@@ -286,7 +289,7 @@ std::string time_limit(double seconds) {
 
 }  // namespace
 
-// One task per node, which starts torchrun for the node's GPUs.
+// Each node has one task, which starts torchrun for the node's GPUs.
 EmittedFile sbatch_file(EmitPlan& plan) {
   std::string text = fmt::format(
       "#!/bin/bash\n#SBATCH --job-name={}\n#SBATCH --nodes={}\n#SBATCH "
@@ -306,8 +309,8 @@ EmittedFile sbatch_file(EmitPlan& plan) {
 
 namespace {
 
-// The device's name in SkyPilot's catalog, by the beginning of its name here; longer beginnings
-// precede shorter ones.
+// The device's name in SkyPilot's catalogue. It is found by the beginning of Lockstep's name;
+// longer beginnings precede shorter ones in the table.
 std::string accelerator(const EmitPlan& plan) {
   constexpr std::array<std::pair<const char*, const char*>, 13> names{
       {{"h100", "H100"},

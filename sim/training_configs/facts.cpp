@@ -1,6 +1,6 @@
-// The store of facts, and the ways in which configs write numbers and truth. Types are decided when
-// a fact is read, not when it is stated, because YAML, JSON, TOML and shell scripts write the same
-// value differently.
+// Stores facts, and reads numbers and truth values in the spellings of all configs. A fact gets a
+// type only when it is read, because YAML, JSON, TOML and shell scripts write the same value
+// differently.
 #include "training_configs/facts.hpp"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 namespace lockstep {
 
 // Reads a number with an optional unit of a thousand, a million, a billion (B or G) or a trillion.
-// YAML 1.1 makes 5e8 a text and 500_000 a number, YAML 1.2 the other way round: both are numbers
-// here.
+// In YAML 1.1, 5e8 is a text and 500_000 a number; in YAML 1.2 it is the other way round. Here both
+// are numbers.
 std::optional<double> number_in(std::string text) {
   std::erase(text, '_');
   double value = 0;
@@ -44,7 +44,7 @@ void Facts::set(const std::string& name, const Fact& fact) {
   const auto [entry, fresh] = facts_.try_emplace(name, Entry{fact, false});
   const Fact& first = entry->second.fact;
   if (fresh || first.value == fact.value) return;
-  // The same number in two spellings is no contradiction.
+  // One number in two spellings is no contradiction.
   const auto a = number_in(first.value), b = number_in(fact.value);
   if (a && b && *a == *b) return;
   throw ConfigError(
@@ -58,7 +58,8 @@ bool Facts::set_default(const std::string& name, const std::string& value,
                         const std::string& program) {
   if (has(name)) return false;
   facts_[name] = {{value, {}, ""}, false};
-  // The last part of the name is the word that users know; raw_ marks spellings of a program.
+  // Users know the last part of the name; the prefix raw_ marks a value in a program's own
+  // spelling.
   std::string shown = name.substr(name.rfind('.') + 1);
   if (shown.starts_with("raw_")) shown = shown.substr(4);
   assumptions_.push_back(fmt::format("{}: {} ({})", shown, value, program));

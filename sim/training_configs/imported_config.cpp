@@ -1,7 +1,7 @@
 // Finds the program of a config and the files that it refers to, and derives the scenario. A format
-// is told by keys that only its program has; docs/import-config.md lists them. Import::of() is the
-// table of contents of the room: read, follow references, apply answers, interpret, state the
-// scenario, refuse.
+// is recognised by keys that only its program has; docs/import-config.md lists them. Import::of()
+// shows the steps of an import: read the files, follow references, apply the user's answers,
+// interpret, state the scenario, refuse keys.
 #include "training_configs/imported_config.hpp"
 
 #include <fmt/format.h>
@@ -25,19 +25,19 @@ namespace fs = std::filesystem;
 
 // A readable format.
 struct Format {
-  // The word of --format.
+  // The value of --format.
   const char* name;
   // The key table (keys/*.yaml).
   const char* const* keys;
   // Null for DeepSpeed, whose interpreter runs after all others.
   void (*interpret)(Interpreted&);
-  // Null = the tree is read as it stands.
+  // Prepares the tree before the key table is applied; null = the tree stays as it is.
   Node (*prepare)(const Node&, Facts&);
   // Whether the tree is of this format.
   bool (*is_it)(const Node& root);
 };
 
-// Number of the keys that stand in the map.
+// How many of the keys the map has.
 template <class... Keys>
 int found(const Node& root, Keys... keys) {
   return (static_cast<int>(root.find(keys).has_value()) + ...);
@@ -48,8 +48,8 @@ bool has_map(const Node& root, const char* key) {
   return node && node->kind() == Node::Kind::map;
 }
 
-// DeepSpeed's JSON. Files of programs that build on DeepSpeed have its keys, too, beside keys of
-// their own; such files are of the other program.
+// DeepSpeed's JSON. A file of a program that builds on DeepSpeed may have DeepSpeed's keys beside
+// keys of its own; such a file belongs to that program.
 bool is_deepspeed(const Node& root) {
   const bool others =
       found(root, "per_device_train_batch_size", "model_name_or_path", "trainer", "_target_") > 0;
@@ -76,8 +76,8 @@ bool is_megatron(const Node& root) {
          found(root, "micro_batch_size", "num_layers", "hidden_size", "seq_length",
                "tensor_model_parallel_size", "hybrid_layer_pattern") >= 3;
 }
-// Composer and LLM Foundry; MCLI has the same keys below `parameters`. Axolotl and accelerate share
-// fsdp_config, and are told apart by keys of their own.
+// Composer and LLM Foundry; files of MCLI have the same keys below `parameters`. Axolotl and
+// accelerate also have fsdp_config, but they have `base_model` or `distributed_type`.
 bool is_composer(const Node& root) {
   const auto inner = root.find("parameters");
   if (inner && inner->kind() == Node::Kind::map && is_composer(*inner)) return true;
@@ -91,7 +91,7 @@ bool is_accelerate(const Node& root) {
 bool is_axolotl(const Node& root) {
   return root.find("base_model").has_value();
 }
-// `dist_config` and `init_config` are the layout of its version 1.
+// `dist_config` and `init_config` belong to the layout of version 1.
 bool is_llamafactory(const Node& root) {
   return found(root, "finetuning_type", "cutoff_len") > 0 ||
          (found(root, "dist_config", "init_config") > 0);
@@ -99,19 +99,20 @@ bool is_llamafactory(const Node& root) {
 bool is_litgpt(const Node& root) {
   return has_map(root, "train") && found(root, "checkpoint_dir", "model_name", "out_dir") > 0;
 }
-// The Trainer's keys are common words, so a file must have two of these keys.
+// The Trainer's keys are common words, so a file must have at least two such keys.
 bool is_trainer(const Node& root) {
   return found(root, "model_name_or_path", "per_device_train_batch_size",
                "gradient_accumulation_steps", "fsdp", "fsdp_config", "learning_rate", "model",
                "num_train_epochs") >= 2;
 }
-// A trainer, or a fragment of one: a Hydra group of its own.
+// A whole config of Lightning, or a fragment that is a Hydra group.
 bool is_lightning(const Node& root) {
   return found(root, "trainer", "strategy", "_target_", "class_path", "seed_everything",
                "accelerator") > 0;
 }
 
-// The first matching format is taken: each map has keys that later formats lack.
+// The first format that matches is taken. The order matters, because a file may also have keys of
+// formats below.
 const std::array formats{
     Format{"torchtitan-json", &torchtitan_json_keys, interpret_torchtitan, with_torchtitan_sizes,
            is_torchtitan_json},
@@ -128,8 +129,8 @@ const std::array formats{
     Format{"trainer", &trainer_keys, interpret_trainer, nullptr, is_trainer},
 };
 
-// The table of a format, parsed once. LLaMA-Factory and Axolotl take the Trainer's keys where they
-// have none of their own.
+// The key table of a format, parsed once. LLaMA-Factory and Axolotl also read the Trainer's keys,
+// so rules for these are added unless the table has its own rule for a key.
 const KeyTable& table_of(const Format& format) {
   static std::map<std::string, KeyTable> tables;
   const auto [entry, fresh] = tables.try_emplace(format.name);
@@ -148,7 +149,8 @@ const KeyTable& table_of(const Format& format) {
   return entry->second;
 }
 
-// The format by the user's word, else by the keys. Throws ConfigError if neither identifies it.
+// The format that the user names, or, if the user names none, the format that the keys show. Throws
+// ConfigError if there is no such format.
 const Format& format_of(const Node& root, const std::string& path, const std::string& wanted) {
   std::vector<std::string> names;
   for (const Format& format : formats) {
@@ -162,7 +164,7 @@ const Format& format_of(const Node& root, const std::string& path, const std::st
                    fmt::format("--format says which: {}", fmt::join(names, ", ")));
 }
 
-// A launch script, by its ending or its first line.
+// Whether the file is a launch script, by its ending or its first line.
 bool is_script(const std::string& path, const std::string& text) {
   for (const char* ending : {".sh", ".sbatch", ".slurm", ".bash"}) {
     if (path.ends_with(ending)) return true;
@@ -170,14 +172,15 @@ bool is_script(const std::string& path, const std::string& text) {
   return text.starts_with("#!") && text.substr(0, text.find('\n')).find("sh") != std::string::npos;
 }
 
-// One import. Facts of all files share one store, in which contradictions show.
+// One import. The facts of all files go into one store, so that contradictions between files are
+// found.
 class Import {
  public:
   Import(const ConfigAnswers& answers) : answers_(answers), run_{facts_, config_.notes} {}
 
   ImportedConfig of(const std::vector<std::string>& files) {
     for (const std::string& file : files) read(file, "");
-    // At most four references are followed, so that files that point to each other end.
+    // At most four references are followed, because files may refer to each other.
     for (std::size_t i = 0; i < 4 && follow(); ++i) {
     }
     apply_answers();
@@ -202,8 +205,8 @@ class Import {
     document({options_of(script, file), {}}, file, format);
   }
 
-  // States the keys of a tree. `wanted`: the format that a reference demands; "" = the user's word
-  // for the first file, else by the keys.
+  // States the keys of a tree as facts. `wanted`: the format that the reference to the file
+  // requires; "" = the user's format for the first file, otherwise recognised by the keys.
   void document(const ConfigDocument& document, const std::string& file,
                 const std::string& wanted) {
     const std::string asked = wanted.empty() && config_.files.empty() ? answers_.format : wanted;
@@ -218,7 +221,7 @@ class Import {
     used_.push_back(&format);
   }
 
-  // Follows one reference that a file states. True if there was one.
+  // Handles one reference that a file states. Returns true if there was one.
   bool follow() {
     for (const char* name : {"follow.deepspeed", "follow.fsdp"}) {
       if (!facts_.has(name)) continue;
@@ -231,8 +234,9 @@ class Import {
     return false;
   }
 
-  // Whether a reference has no effect: accelerate reads its section for DeepSpeed in trainings of
-  // that kind only. Throws ConfigError if keys stand beside the reference, as accelerate does.
+  // Whether a reference has no effect, because accelerate reads its section for DeepSpeed only if
+  // the kind of training is DeepSpeed. Throws ConfigError, as accelerate does, if the section has
+  // other keys beside the reference.
   bool is_idle(const Fact& fact) {
     if (!fact.key.starts_with("deepspeed_config.")) return false;
     if (facts_.word("accelerate.kind", "") != "deepspeed") return true;
@@ -249,7 +253,8 @@ class Import {
     return false;
   }
 
-  // A name that the program knows by itself (ms-swift: zero2, zero3_offload) instead of a file.
+  // Handles a name that stands for a file built into the program (ms-swift: zero2, zero3_offload).
+  // Returns false if the reference is no such name.
   bool takes_name(const Fact& fact) {
     const std::string word = lower_case(fact.value);
     const bool named = word.starts_with("zero") && word.size() > 4 &&
@@ -265,13 +270,12 @@ class Import {
     return true;
   }
 
-  // Reads the referenced file. A file that the user named beside wins over the reference; a heredoc
-  // of the launch script stands in for a file that is not there.
+  // Reads the referenced file. If the user named a file of this format, the reference is ignored.
+  // If the file does not exist, a heredoc of the launch script takes its place.
   void follow(const Fact& fact, const std::string& format) {
     const auto given = [&](const Format* used) { return format == used->name; };
-    // The file was named beside.
-    if (config_.files.size() > 1 && std::any_of(used_.begin(), used_.end(), given))
-      return;  // named beside
+    // The user named a file of this format.
+    if (config_.files.size() > 1 && std::any_of(used_.begin(), used_.end(), given)) return;
     const std::string file = located(fact);
     if (!file.empty()) {
       if (std::find(read_.begin(), read_.end(), file) != read_.end())
@@ -293,9 +297,10 @@ class Import {
                                  "name it beside this one"});
   }
 
-  // The path of a referenced file, relative to the working directory; "" if there is none. It must
-  // lie below the config's folder, a folder above that inside the working directory, or the working
-  // directory: an untrusted config must not reach other files.
+  // The path of a referenced file, relative to the working directory; "" if there is none. It is
+  // searched from the config's folder, from the folders above that up to the working directory, and
+  // from the working directory. It must lie below the config's folder or the working directory,
+  // because an untrusted config must not reach other files.
   static std::string located(const Fact& fact) {
     std::error_code error;
     const fs::path wanted(fact.value);
@@ -331,8 +336,8 @@ class Import {
     answer("global", answers_.global, "--global");
   }
 
-  // "auto" for both fp16 and bf16 of DeepSpeed leaves the precision open; the account's key becomes
-  // the question's.
+  // If fp16 or bf16 of DeepSpeed is "auto", the precision is open, and the question to the user
+  // names this key.
   void leave_open() {
     for (const KeyAccount& account : config_.keys) {
       const bool half = account.fact == "deepspeed.bf16" || account.fact == "deepspeed.fp16";
@@ -341,8 +346,8 @@ class Import {
     }
   }
 
-  // Each program's rules in the order of the files, then the strategy, then the rules that all
-  // programs share.
+  // Applies each program's rules in the order of the files, then the rules of the strategy, then
+  // the rules that all programs share.
   void interpret() {
     leave_open();
     for (const Format* format : used_) {
@@ -368,8 +373,8 @@ class Import {
     interpret_precision(run_);
   }
 
-  // Puts the reasons that interpreters found (`refused.*`, `approximated.*`) into the accounts of
-  // the keys that they are about.
+  // Copies the reasons that interpreters found (`refused.*`, `approximated.*`) to the accounts of
+  // their keys.
   void collect_reasons() {
     for (const auto& [prefix, fate] :
          {std::pair{"refused.", KeyFate::refused}, {"approximated.", KeyFate::approximated}}) {
@@ -397,7 +402,7 @@ class Import {
     std::set<std::string> told;
     for (const KeyAccount& account : config_.keys) {
       if (account.fate != KeyFate::refused || is_left_out(account.key)) continue;
-      // A list's elements share a key: the first one is reported.
+      // The elements of a list have the same key, so only the first is reported.
       if (!told.insert(account.key).second) continue;
       refused.add({account.where, account.key, account.meaning,
                    fmt::format("--leave-out {} goes on without it", account.key)});
@@ -411,7 +416,7 @@ class Import {
   Interpreted run_;
   // Formats of the files, in order.
   std::vector<const Format*> used_;
-  // Files that others point to.
+  // Files to which references led.
   std::vector<std::string> read_;
   // Heredocs of the launch script, by line.
   std::map<std::string, std::string> documents_;

@@ -1,6 +1,6 @@
-// OmegaConf's `${a.b}`: a value that stands at another place of the same file (Hydra, LLM Foundry,
-// Lightning). Only values that are one interpolation as a whole are replaced; resolvers such as
-// `${env:X}` depend on the running program and stay.
+// Replaces OmegaConf's `${a.b}` by the value at the path a.b of the same file (Hydra, LLM Foundry
+// and Lightning use it). Only values that consist of a single interpolation are replaced. Resolvers
+// such as `${env:X}` depend on the running program and stay.
 #include <optional>
 
 namespace lockstep {
@@ -21,8 +21,9 @@ class Resolution {
  public:
   explicit Resolution(const Node& root) : root_(root) {}
 
-  // The node with all its interpolations replaced. `owner` is the map around it, for relative
-  // paths. Values may point to values that point on; a circle stays as it stands.
+  // The node with all its interpolations replaced. `owner` is the map that contains the node, for
+  // relative paths. A value may lead to another interpolation; after eight such steps (a circle,
+  // for example) the interpolation stays.
   Node of(const Node& node, const Node& owner, int depth) const {
     if (node.kind() == Node::Kind::scalar) return scalar(node, owner, depth);
     if (node.kind() == Node::Kind::sequence) {
@@ -37,7 +38,7 @@ class Resolution {
   }
 
  private:
-  // Texts that only hold a `${...}` among other words are names of runs and folders: they stay.
+  // A text with a `${...}` among other words is usually the name of a run or a folder, and stays.
   Node scalar(const Node& node, const Node& owner, int depth) const {
     const std::string& text = node.scalar();
     const bool whole = text.starts_with("${") && text.ends_with('}') &&

@@ -1,6 +1,6 @@
-// Reads key tables, and goes through a config's values with one. Every leaf of the config's tree
-// gets exactly one account: the most specific matching rule decides, and leaves without a rule are
-// unknown.
+// Reads key tables, and applies them to configs. Every leaf of a config's tree gets exactly one
+// account (KeyAccount): the most specific matching rule determines its fate, and a leaf without a
+// rule is unknown.
 #include "training_configs/key_table.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ std::vector<std::string> word_list(const Node& node) {
   return words;
 }
 
-// An entry of `keys`: a fact's name alone, or a map with `sets`, `words` and `first`.
+// Reads an entry of `keys`: only a fact's name, or a map with `sets`, `words` and `first`.
 ConfigKeyRule mapped_rule(const std::string& pattern, const Node& node) {
   ConfigKeyRule rule;
   rule.pattern = pattern;
@@ -33,7 +33,7 @@ ConfigKeyRule mapped_rule(const std::string& pattern, const Node& node) {
   return rule;
 }
 
-// Adds one rule per key of a section whose groups of keys share a reason.
+// Adds a rule for each key of a section. The section has groups of keys, each with one reason.
 void add_groups(const Node& root, const char* name, KeyFate fate, KeyTable& table) {
   const auto groups = root.find(name);
   if (!groups) return;
@@ -59,7 +59,7 @@ bool part_matches(std::string_view pattern, std::string_view part) {
   return part.size() >= head.size() + tail.size() && part.starts_with(head) && part.ends_with(tail);
 }
 
-// The text of a leaf; a list of scalars is one value in YAML's flow style.
+// The text of a leaf. A list becomes one value in YAML's flow style.
 std::string value_text(const Node& node) {
   if (node.kind() == Node::Kind::null) return "null";
   if (node.kind() == Node::Kind::scalar) return node.scalar();
@@ -67,7 +67,7 @@ std::string value_text(const Node& node) {
   return flow_text(node);
 }
 
-// Whether the node is stated as one value: scalars, empty maps, and lists of plain values.
+// Whether the node becomes a single fact: a scalar, an empty map, or a list of plain values.
 bool is_leaf(const Node& node) {
   if (node.kind() == Node::Kind::map) return node.entries().empty();
   if (node.kind() != Node::Kind::sequence) return true;
@@ -77,20 +77,22 @@ bool is_leaf(const Node& node) {
   });
 }
 
-// Underscored keys are prose in many files; Hydra's _target_ names a class.
+// In many files, keys that begin with an underscore are comments; but Hydra's _target_ names a
+// class.
 bool is_comment(const std::string& key) {
   const std::size_t dot = key.rfind('.');
   const std::string last = dot == std::string::npos ? key : key.substr(dot + 1);
   return (last.starts_with('_') && last != "_target_") || key.starts_with("_param_docs");
 }
 
-// Walks a config's tree and states its leaves.
+// Walks through a config's tree and states its leaves as facts.
 class Statement {
  public:
   Statement(const KeyTable& table, Facts& facts, std::vector<KeyAccount>& accounts)
       : table_(table), facts_(facts), accounts_(accounts) {}
 
-  // States the node at `key` if it is a leaf, else all leaves below it. `where` is the key's place.
+  // States the node at `key` if it is a leaf, otherwise all leaves below it. `where` is the key's
+  // place.
   void state(const Node& node, const std::string& key, const Location& where) {
     if (!is_leaf(node)) return descend(node, key);
     KeyAccount account{
@@ -100,11 +102,11 @@ class Statement {
       account.meaning = "a comment";
     } else if (const ConfigKeyRule* rule = rule_of(key)) {
       apply(*rule, account, node);
-      // A key without a rule that is not set has no effect.
+      // A key without a rule has no effect if it is null or an empty map.
     } else if (node.kind() == Node::Kind::null || account.value == "{}") {
       account.fate = KeyFate::without_effect;
       account.meaning = "not set";
-      // Only keys at the root are checked by strict programs.
+      // Strict programs check only keys at the root.
     } else if (table_.strict && key.find('.') == std::string::npos) {
       account.fate = KeyFate::refused;
       account.meaning = fmt::format("unknown key, which {} itself refuses", table_.format);
@@ -124,7 +126,8 @@ class Statement {
     }
   }
 
-  // The rule with the most specific pattern: an exact one, else the longest.
+  // The rule with the most specific pattern: an exact pattern if one matches, otherwise the
+  // longest.
   const ConfigKeyRule* rule_of(const std::string& key) const {
     const ConfigKeyRule* best = nullptr;
     for (const ConfigKeyRule& rule : table_.rules) {
@@ -136,9 +139,9 @@ class Statement {
     return best;
   }
 
-  // Decides the fate of a value by its rule, and states the fact of a mapped one. A value with `${`
-  // that is still there depends on the running program; `auto` waits for a second file or an
-  // option.
+  // Determines the fate of a value by its rule, and states the fact if the key is mapped. A value
+  // with a remaining `${` depends on the running program. A second file or an option must answer
+  // `auto`.
   void apply(const ConfigKeyRule& rule, KeyAccount& account, const Node& node) {
     account.fate = rule.fate;
     account.meaning = rule.because;
@@ -196,13 +199,13 @@ class Statement {
 
 }  // namespace
 
-// Compares part by part. "a.**" also matches "a" itself, and "a.*" everything below "a".
+// Compares part by part. "a.**" also matches "a", and "a.*" matches everything below "a".
 bool key_matches(std::string_view pattern, std::string_view key) {
   while (true) {
     if (pattern == "**") return true;
     const std::size_t dot = pattern.find('.'), end = key.find('.');
     std::string_view part = key.substr(0, end);
-    // An element of a list has the list's name.
+    // An element of a list has the name of the list.
     while (part.ends_with("[]")) part.remove_suffix(2);
     if (!part_matches(pattern.substr(0, dot), part)) return false;
     const bool last = dot == std::string_view::npos, ended = end == std::string_view::npos;

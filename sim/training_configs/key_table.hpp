@@ -1,5 +1,6 @@
-// Key tables: the facts that the keys of one format state. To import a key, add it to the format's
-// table. The tables are data, keys/*.yaml, which key_table.cpp applies to a config's tree:
+// Key tables say which fact (facts.hpp) each key of a format states. A new key needs only a line in
+// the format's table. The tables are the files keys/*.yaml, which key_table.cpp applies to a
+// config's tree:
 //
 //   strict: true                         # the program refuses keys that it does not know
 //   keys:                                # a key, dotted from the root, and the fact that it states
@@ -11,15 +12,16 @@
 //     - because: only what is printed
 //       keys: [steps_per_print, tensorboard.**]
 //   refused:
-//     - because: pruning is not modeled
+//     - because: pruning is not modelled
 //       keys: [compression_training.**]
 //       unless: [false]                  # with these values the key has no effect
-//   approximated: ...                    # the same for keys that are priced as something else
+//   approximated: ...                    # same form; another feature is modelled for these keys
 //
-// In patterns `*` is any one part, `**` any rest, and `a*` any part that begins with a. A last `*`
-// covers deeper keys, too. `words` translates values, without regard to case ("*" = all others): ""
-// = as if the key were absent, "!reason" = refused, "~reason" = approximated. Keys with a part that
-// begins with _ are comments.
+// In patterns, `*` matches any single part between dots, `**` any number of parts at the end, and
+// `a*` any part that begins with a. A pattern that ends with `*` also matches deeper keys. `words`
+// translates values without regard to case ("*" stands for all other values). The translation ""
+// means that the key has no effect, "!reason" refuses it, and "~reason" approximates it. A key
+// whose last part begins with _ is a comment, except `_target_`; so is all below `_param_docs`.
 #pragma once
 
 #include <string>
@@ -34,39 +36,40 @@ namespace lockstep {
 
 // One rule of a table: a pattern of keys and their fate.
 struct ConfigKeyRule {
-  // Dotted, with stars as above.
+  // Dotted, perhaps with stars (described above).
   std::string pattern;
   KeyFate fate = KeyFate::mapped;
   // The fact that a mapped key states.
   std::string fact;
-  // Several keys may state the fact differently; the first one counts.
+  // If several keys state the fact with different values, the first counts and the others are
+  // approximated.
   bool first = false;
-  // Translations of values; words in lower case.
+  // Translations of values; the words are in lower case.
   std::vector<std::pair<std::string, std::string>> words;
   // The reason for a fate other than mapped.
   std::string because;
-  // Values with which a refused or approximated key has no effect; in lower case.
+  // Values, in lower case, with which a refused or approximated key has no effect.
   std::vector<std::string> unless;
 };
 
 // The table of one format.
 struct KeyTable {
-  // The format's name for people.
+  // The format's name, in the spelling for people.
   std::string format;
-  // The program refuses keys that it does not know, and so does the import.
+  // Whether the program refuses keys that it does not know; the import then refuses them as well.
   bool strict = false;
   std::vector<ConfigKeyRule> rules;
 };
 
-// Parses a text of keys/; `name` is its origin for errors. Throws ConfigError.
+// Parses the text of a key table; errors name it `name`. Throws ConfigError.
 KeyTable key_table(std::string_view text, const std::string& name);
 
 // States each value of `root` as a fact, and appends its account. `prefix`: the part of the keys
-// before root, for accounts. Throws ConfigError where two keys contradict each other.
+// before `root`, for accounts. Throws ConfigError if two keys contradict each other.
 void state_keys(const KeyTable& table, const Node& root, const std::string& prefix, Facts& facts,
                 std::vector<KeyAccount>& accounts);
 
-// Whether a dotted key fits a pattern; the elements of a list ("groups[]") have the list's key.
+// Whether a dotted key matches a pattern. The elements of a list ("groups[]") have the list's key.
 bool key_matches(std::string_view pattern, std::string_view key);
 
 // The tables of the formats, and the names of public models, compiled in from keys/*.yaml.
@@ -86,20 +89,20 @@ extern const char* const public_models;
 
 // --- files as trees ------------------------------------------------------------------------------
 
-// A file's tree, and its remarks.
+// A file's tree, and notes on it.
 struct ConfigDocument {
   // A map.
   Node root;
-  // Keys that stand twice: the last one counts.
+  // One note for each key that occurs twice; its last value counts.
   std::vector<Diagnostic> notes;
 };
 
-// Reads a JSON, YAML or TOML file, or a text as if it stood at `path`. The format is chosen by the
-// name's ending (.json, .yaml, .yml, .toml), else by the text. JSON must be legal JSON, except that
-// tabs may indent it; bare words are refused. YAML is read as PyYAML reads it: the last of
-// duplicate keys counts, `<<` merges.
+// Reads a JSON, YAML or TOML file, or a text as if it were the file `path`. The ending of the name
+// determines the format (.json, .yaml, .yml, .toml); without such an ending, the text does. JSON
+// must be legal JSON; bare words are refused. YAML is read as PyYAML reads it: the last of
+// duplicate keys counts, and `<<` merges maps.
 //
-// Throws ConfigError with the place; guards against huge and deeply nested files as core/yaml.hpp.
+// Throws ConfigError with the place, also for too large or too deeply nested files (core/yaml.hpp).
 ConfigDocument config_document(const std::string& path);
 ConfigDocument config_document(const std::string& text, const std::string& path);
 

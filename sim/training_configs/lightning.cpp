@@ -1,6 +1,6 @@
-// PyTorch Lightning (jsonargparse and Hydra) and litgpt: precisions, and strategies by class or
-// alias. Keys follow lightning/pytorch/trainer/trainer.py and lightning/pytorch/strategies/,
-// litgpt's litgpt/args.py.
+// Interprets configs of PyTorch Lightning (jsonargparse and Hydra) and litgpt: precisions, and
+// strategies by class or alias. Keys follow lightning/pytorch/trainer/trainer.py,
+// lightning/pytorch/strategies/, and litgpt/args.py.
 //
 //   trainer.precision: bf16-mixed -> amp-bf16      bf16-true -> pure-bf16     32-true -> torch-fp32
 //   trainer.strategy:  ddp, fsdp, deepspeed_stage_2_offload, or class_path: ...FSDPStrategy
@@ -14,8 +14,9 @@
 namespace lockstep {
 namespace {
 
-// "bf16-mixed" and "16-mixed" are autocast, "bf16-true" and "16-true" the weights themselves,
-// "transformer-engine" fp8 products with delayed scaling. Older files have 16, bf16 and 32.
+// "bf16-mixed" and "16-mixed" mean autocast; with "bf16-true" and "16-true" the weights themselves
+// have this type; "transformer-engine" means fp8 products with delayed scaling. Older files have
+// 16, bf16 and 32.
 void set_precision(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string word = facts.word("lightning.precision", "32-true");
@@ -35,14 +36,14 @@ void set_precision(Interpreted& run) {
   run.derive("mixed", "no", from);
 }
 
-// "auto", "ddp", "fsdp", "deepspeed_stage_2_offload" or a class.
+// Reads `strategy`: an alias ("auto", "ddp", "fsdp", "deepspeed_stage_2_offload") or a class.
 void read_strategy(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string word = facts.word("lightning.strategy", "");
   const auto holds = [&](const char* part) { return word.find(part) != std::string::npos; };
   const char* from = "lightning.strategy";
-  // ModelParallelStrategy: FSDP2 over data_parallel_size, tensor parallelism over
-  // tensor_parallel_size.
+  // ModelParallelStrategy is FSDP2 over data_parallel_size ranks and tensor parallelism over
+  // tensor_parallel_size ranks.
   if (holds("modelparallel") || facts.has("lightning.data")) {
     run.derive("kind", "fsdp", from);
     facts.replace("fsdp.version", {"2", {}, ""});
@@ -56,8 +57,8 @@ void read_strategy(Interpreted& run) {
   }
   if (holds("fsdp")) {
     run.derive("kind", "fsdp", from);
-    // FSDPStrategy wraps nothing unless auto_wrap_policy is given; a policy is a size or a set of
-    // classes.
+    // FSDPStrategy wraps no parts of the model unless auto_wrap_policy is given. A policy is a size
+    // or a set of classes.
     const std::string wrap = facts.word("lightning.wrap", "null");
     facts.replace("fsdp.raw_wrap", {wrap == "null"  ? "none"
                                     : holds("size") ? "size"
@@ -71,7 +72,7 @@ void read_strategy(Interpreted& run) {
   }
   if (holds("deepspeed") || facts.has("zero.level")) {
     run.derive("kind", "deepspeed", from);
-    // The stage stands in the alias unless `stage` is given.
+    // The alias contains the stage; a given `stage` wins.
     for (const char* stage : {"1", "2", "3"}) {
       if (holds((std::string("stage_") + stage).c_str()) && !facts.has("zero.level"))
         run.derive("zero.level", stage, from);
@@ -105,8 +106,9 @@ void interpret_lightning(Interpreted& run) {
 
 namespace {
 
-// litgpt's switches lora_query, lora_key, ... as layers by the names of models/llama.yaml. litgpt's
-// own product of queries, keys and values is one layer. Query and value have adapters by default.
+// Converts litgpt's switches (lora_query, lora_key and others) to names of layers in
+// models/llama.yaml, although litgpt computes query, key and value in one layer. By default, query
+// and value have adapters.
 void read_litgpt_adapters(Interpreted& run) {
   Facts& facts = run.facts;
   if (!facts.has("lora.rank")) return;
@@ -126,7 +128,7 @@ void read_litgpt_adapters(Interpreted& run) {
 
 }  // namespace
 
-// litgpt trains on one device by itself, on several by FSDPStrategy with its blocks as units.
+// litgpt trains on several devices with FSDPStrategy, whose units are the model's blocks.
 void interpret_litgpt(Interpreted& run) {
   read_litgpt_adapters(run);
   Facts& facts = run.facts;
@@ -143,7 +145,7 @@ namespace {
 constexpr std::array strategy_classes{"FSDPStrategy", "DDPStrategy", "DeepSpeedStrategy",
                                       "ModelParallelStrategy"};
 
-// Whether the map is a strategy, by the class that it names.
+// Whether the map describes a strategy: it names a strategy's class.
 bool names_strategy(const Node& node) {
   for (const char* key : {"_target_", "class_path"}) {
     const auto name = node.find(key);
@@ -155,7 +157,8 @@ bool names_strategy(const Node& node) {
   return false;
 }
 
-// Hydra puts arguments beside `_target_`, jsonargparse below `init_args`; this makes them alike.
+// Hydra puts a strategy's arguments beside `_target_`, jsonargparse below `init_args`. Returns the
+// second form.
 Node with_arguments(const Node& strategy) {
   if (strategy.kind() != Node::Kind::map || !strategy.find("_target_")) return strategy;
   Node arguments = strategy.empty_map(), outer = strategy.empty_map();
@@ -166,7 +169,7 @@ Node with_arguments(const Node& strategy) {
   return outer.with("init_args", arguments, strategy.where());
 }
 
-// Whether the map is a trainer, by two of its arguments.
+// Whether the map describes a trainer: it has at least two of a trainer's arguments.
 bool stands_for_trainer(const Node& node) {
   int hits = 0;
   for (const char* key :

@@ -1,6 +1,6 @@
-// LLaMA-Factory (src/llamafactory/hparams) and Axolotl (src/axolotl/utils/schemas): their defaults
-// on top of the Trainer's. Both read the Trainer's keys where they have none of their own, so both
-// end in interpret_trainer().
+// Interprets configs of LLaMA-Factory (src/llamafactory/hparams) and Axolotl
+// (src/axolotl/utils/schemas): applies their defaults before the Trainer's. Both programs also read
+// the Trainer's keys, so both functions end with interpret_trainer().
 //
 //   LLaMA-Factory: cutoff_len -> sequence (2048)    finetuning_type -> adapters
 //   Axolotl: sequence_len -> sequence    dp_shard_size -> fsdp    micro_batch_size -> micro (1)
@@ -11,8 +11,8 @@
 namespace lockstep {
 namespace {
 
-// The layout of version 1: `dist_config` names the strategy, and cp_size with cp_mode an exchange
-// of sequences (Ulysses unless ring is said).
+// Reads the layout of version 1: `dist_config` names the strategy, cp_size is the number of
+// context-parallel ranks, and cp_mode their exchange (Ulysses by default).
 void read_new_layout(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string distribution = facts.word("llamafactory.distribution", "");
@@ -39,7 +39,7 @@ void interpret_llamafactory(Interpreted& run) {
   const bool megatron = facts.has("megatron.distributed_optimizer") ||
                         facts.has("megatron.recompute") || facts.has("stages");
   if (!facts.has("checkpointing") && !megatron) {
-    // disable_gradient_checkpointing; recomputation is on unless the file says it is off.
+    // Recomputation is on unless disable_gradient_checkpointing is set.
     if (facts.has("llamafactory.no_checkpointing")) {
       const bool off = facts.flag("llamafactory.no_checkpointing");
       run.derive("checkpointing", off ? "false" : "true", "llamafactory.no_checkpointing");
@@ -68,8 +68,8 @@ void interpret_axolotl(Interpreted& run) {
     run.facts.replace("kind", {"fsdp", {}, ""});
     if (facts.has("dp.shard")) facts.set_default("fsdp.version", "2", "Axolotl with dp_shard_size");
   }
-  // With experts, dp_shard_size counts the ranks beside the expert axis; here experts lie inside
-  // the data-parallel ranks.
+  // With experts, Axolotl's dp_shard_size does not include the expert axis. In a scenario the
+  // data-parallel ranks do include it.
   const std::int64_t experts = facts.count("expert").value_or(1);
   if (experts > 1 && facts.has("dp.shard")) {
     const std::int64_t ranks =

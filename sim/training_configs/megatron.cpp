@@ -1,6 +1,6 @@
-// Megatron-LM and Megatron-DeepSpeed (megatron/training/arguments.py): model families, the
-// optimizer, recomputation and pipelines. Arguments come from a launch script or a test recipe,
-// with underscores.
+// Interprets the arguments of Megatron-LM and Megatron-DeepSpeed (megatron/training/arguments.py):
+// for example the model family, the optimizer, recomputation and pipelines. Arguments come from a
+// launch script or a test recipe; their names have underscores here.
 //
 //   --swiglu with --num-experts -> mixtral, without -> llama, neither -> megatron-gpt, BERT -> bert
 //   --bf16                      -> master-bf16-fp32-gradients
@@ -50,7 +50,7 @@ class Megatron {
     facts_.replace("refused." + fact, {reason, source.where, source.key});
   }
 
-  // Derives a fact where the file states the other fact.
+  // Derives the fact `name` if the file states the fact `from`.
   void derive_if(const std::string& name, const std::string& from) {
     if (facts_.has(from)) run_.derive(name, *facts_.text(from), from);
   }
@@ -60,8 +60,8 @@ class Megatron {
     return facts_.word("megatron.positions", "") == "rope" || facts_.flag("megatron.rotary");
   }
 
-  // The family that the arguments describe: BERT by its tokenizer, a Llama-like one by SwiGLU, else
-  // a GPT.
+  // States the model's family: BERT if the tokenizer is BERT's, a Llama-like model if it has
+  // SwiGLU, otherwise a GPT.
   void model() {
     if (facts_.has("megatron.t5"))
       refuse("megatron.t5",
@@ -81,9 +81,9 @@ class Megatron {
     gpt();
   }
 
-  // A Llama-like model. Megatron widens a SwiGLU layer by 8/3 to a multiple of 64 where
-  // --ffn-hidden-size is not given (arguments.py). --num-query-groups counts only with
-  // --group-query-attention, where the file has that switch.
+  // States the sizes of a Llama-like model. Without --ffn-hidden-size, Megatron's SwiGLU layer has
+  // 8/3 of the hidden size, rounded down to a multiple of 64 (arguments.py). If the file has
+  // --group-query-attention, --num-query-groups counts only if that switch is on.
   void decoder(bool experts) {
     const bool grouped = facts_.flag("megatron.grouped") || !facts_.has("megatron.grouped");
     if (grouped) derive_if("model.kv_heads", "megatron.groups");
@@ -108,7 +108,8 @@ class Megatron {
       approximate("megatron.positions", "positions are priced as rotary ones");
   }
 
-  // A GPT. Dropouts are 0.1, embeddings tied and positions learned by default (arguments.py).
+  // States the sizes of a GPT. By default dropouts are 0.1, embeddings are tied and positions are
+  // learned (arguments.py).
   void gpt() {
     if (facts_.has("megatron.experts"))
       refuse("megatron.experts", "experts without SwiGLU are not modelled");
@@ -167,7 +168,7 @@ class Megatron {
   }
 
   // With --bf16 gradients are accumulated and reduced in fp32 unless --grad-reduce-in-bf16. Both
-  // modes keep fp32 masters, as pure-fp16 does.
+  // modes have fp32 master weights, as pure-fp16 has.
   void precision() {
     if (facts_.flag("megatron.fp16")) return run_.derive("precision", "pure-fp16", "megatron.fp16");
     if (!facts_.flag("megatron.bf16")) {
@@ -179,9 +180,10 @@ class Megatron {
                 narrow ? "megatron.narrow_reduction" : "megatron.bf16");
   }
 
-  // The batch's schedule and the run's length; `--optimizer adam` is decoupled decay, AdamW.
+  // States the schedule of batch sizes, the run's length and the optimizer. `--optimizer adam` has
+  // decoupled decay, so it is AdamW.
   void batch() {
-    // "0:384 200B:768": the last batch size is reached, and priced.
+    // The schedule "0:384 200B:768", for example, ends with a batch of 768, which is simulated.
     if (facts_.has("megatron.batch_schedule")) {
       const std::string text = *facts_.text("megatron.batch_schedule");
       const std::size_t colon = text.rfind(':');
@@ -196,8 +198,8 @@ class Megatron {
     if (facts_.word("optimizer", "") == "sgd") derive_if("momentum", "megatron.momentum");
   }
 
-  // `selective` computes core attention a second time; the older spellings
-  // (--checkpoint-activations) mean whole blocks.
+  // `selective` recomputes core attention. The older options (--checkpoint-activations) recompute
+  // whole blocks.
   void recomputation() {
     const std::string kind = facts_.word("megatron.recompute", "");
     const bool old = facts_.flag("megatron.old_recompute") || facts_.has("megatron.old_method");
@@ -220,8 +222,8 @@ class Megatron {
     }
   }
 
-  // --attention-backend, else --use-flash-attn. Scripts with the older recomputation options
-  // precede FlashAttention.
+  // Reads --attention-backend, or, without it, --use-flash-attn. Scripts with the older
+  // recomputation options are from before FlashAttention.
   void attention() {
     if (facts_.has("megatron.backend"))
       return run_.derive("attention", *facts_.text("megatron.backend"), "megatron.backend");
@@ -230,8 +232,8 @@ class Megatron {
     if (old) facts_.set_default("attention", "plain", "Megatron before FlashAttention");
   }
 
-  // Virtual stages by their number, or by the layers of each. Megatron's schedule follows from
-  // them: interleaved with virtual stages, 1F1B without.
+  // States the number of virtual stages, which the arguments state directly or by the layers of
+  // each. The schedule is interleaved with virtual stages, and 1F1B without.
   void pipeline() {
     const std::int64_t stages = facts_.count("stages").value_or(1);
     if (stages <= 1) return;
@@ -244,8 +246,8 @@ class Megatron {
     facts_.replace("schedule", {chunked ? "interleaved" : "1f1b", {}, ""});
   }
 
-  // How context-parallel ranks meet, and how experts get their tokens (--moe-token-dispatcher-type,
-  // allgather by default).
+  // States the collectives among context-parallel ranks, and the exchange of tokens among experts
+  // (--moe-token-dispatcher-type, allgather by default).
   void exchanges() {
     const std::string context = facts_.word("megatron.context_exchange", "p2p");
     if (facts_.count("context").value_or(1) > 1)
@@ -261,8 +263,8 @@ class Megatron {
   }
 
   // The data-parallel strategy. Without a distributed optimizer the gradients are all-reduced after
-  // backward, unless --overlap-grad-reduce overlaps them. Megatron's own FSDP shards as much as
-  // --data-parallel-sharding-strategy says.
+  // backward, unless --overlap-grad-reduce overlaps them. In Megatron's own FSDP,
+  // --data-parallel-sharding-strategy chooses which state is sharded.
   void strategy() {
     const std::string sharding = facts_.word("megatron.sharding", "no_shard");
     if (facts_.flag("megatron.torch_fsdp")) {
@@ -297,7 +299,8 @@ class Megatron {
     instances();
   }
 
-  // Shards are fp32 master parameters, as under PyTorch's mixed precision.
+  // States the precision of FSDP. The shards are fp32 master parameters, as in PyTorch's mixed
+  // precision.
   void shard() {
     if (facts_.flag("megatron.bf16")) {
       run_.derive("precision", "amp-bf16", "megatron.bf16");
@@ -308,7 +311,7 @@ class Megatron {
   }
 
   // --num-distributed-optimizer-instances: several copies of the sharded state, each over a part of
-  // the data-parallel ranks. The size of a part needs the number of GPUs.
+  // the data-parallel ranks. The size of a part follows from the number of GPUs.
   void instances() {
     const std::int64_t copies = facts_.count("megatron.instances").value_or(1);
     if (copies <= 1) return;
@@ -326,7 +329,7 @@ class Megatron {
     run_.derive("zero.shard_group", std::to_string(ranks / copies), "megatron.instances");
   }
 
-  // Megatron-DeepSpeed: DeepSpeed's engine under Megatron's layers.
+  // Megatron-DeepSpeed uses DeepSpeed's engine with Megatron's layers.
   void deepspeed() {
     const std::string precision = facts_.word("precision", "");
     const std::string recipe = facts_.word("recipe", "megatron");
@@ -348,8 +351,8 @@ void interpret_megatron(Interpreted& run) {
 
 namespace {
 
-// The tokenizer's files tell a BERT (WordPiece: vocab.txt) and GPT-2's vocabulary (vocab.json,
-// merges.txt).
+// The tokenizer's files show whether the model is BERT (WordPiece: vocab.txt) or has GPT-2's
+// vocabulary (vocab.json, merges.txt).
 void read_tokenizer(const Node& arguments, Facts& facts) {
   const auto file = arguments.find("vocab_file");
   if (file && file->scalar().ends_with("vocab.txt"))
@@ -367,7 +370,7 @@ Node megatron_tree(const Node& root, Facts& facts) {
     read_tokenizer(root, facts);
     return root;
   }
-  // --micro-batch-size becomes micro_batch_size, as options_of() has it for scripts.
+  // --micro-batch-size becomes micro_batch_size, as options_of() does for scripts.
   Node map = arguments->empty_map();
   for (const auto& [key, value] : arguments->entries()) {
     std::string name = key;

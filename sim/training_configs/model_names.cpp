@@ -1,6 +1,5 @@
-// Models of training configs: shipped names, names of public models (keys/models.yaml), config.json
-// files, sizes. The user's --model wins; then sizes that the config spells out, a config.json that
-// lies there, and the list of public names.
+// Finds the model of a training config. The user's --model wins; then come sizes that the config
+// states, a config.json at the model's path, and the list of public names (keys/models.yaml).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +14,8 @@
 namespace lockstep {
 namespace {
 
-// A name as the list of public models spells it: "meta-llama/Meta-Llama-3.1-8B_Instruct" as
-// "llama-3.1-8b-instruct".
+// A name in the spelling of the list of public models: "meta-llama/Meta-Llama-3.1-8B_Instruct"
+// becomes "llama-3.1-8b-instruct".
 std::string plain_name(const std::string& name) {
   std::string text = lower_case(name);
   while (text.ends_with('/')) text.pop_back();
@@ -27,8 +26,9 @@ std::string plain_name(const std::string& name) {
   return text;
 }
 
-// The longest known name that `name` is, or begins with, up to a dash or a dot: fine-tuned variants
-// keep the name of their base in front. `unknown` marks names that only look like a known one.
+// The entry of the longest known name that `name` equals, or begins with before a dash or a dot,
+// because names of fine-tuned variants begin with the name of their base. The value `unknown` marks
+// names that only look like a known name.
 std::optional<Node> known_model(const std::string& name) {
   static const Node known = Node::parse_text(public_models, "known models");
   const std::string plain = plain_name(name);
@@ -46,7 +46,8 @@ std::optional<Node> known_model(const std::string& name) {
   return best;
 }
 
-// The config.json that a name means, "" if none: a file of that name, or in a folder.
+// The config.json to which a name refers: a file of that name, or the file in a folder of that
+// name; "" if there is none.
 std::string config_json(const std::string& name) {
   std::error_code error;
   const std::filesystem::path path(name);
@@ -80,7 +81,7 @@ class ModelStatement {
     config_.fields.push_back({path, value, source});
   }
 
-  // A model that the user names must exist. Throws ConfigError.
+  // States the model of this name. Throws ConfigError if there is none.
   void named(const std::string& name, const std::string& source) {
     const std::string file = config_json(name);
     if (!file.empty()) return import(file, source);
@@ -93,7 +94,7 @@ class ModelStatement {
                      "a shipped model (`lockstep list models`), a model file, or a config.json");
   }
 
-  // The sizes of a config.json; its longest sequence only where no file states one.
+  // States the sizes in a config.json; its sequence length only if no file states one.
   void import(const std::string& file, const std::string& source) {
     const ImportedModel model = import_hugging_face(file);
     put("model", model.base, source);
@@ -110,7 +111,7 @@ class ModelStatement {
     for (const std::string& note : model.notes) config_.notes.push_back(note);
   }
 
-  // A shipped model, or sizes of a family, from the list of public models.
+  // States an entry of the list of public models: a shipped model, or sizes of a family.
   void take(const Node& known, const std::string& source) {
     if (known.kind() == Node::Kind::scalar) return put("model", known.scalar(), source);
     for (const auto& [name, value] : known.entries()) {
@@ -121,7 +122,7 @@ class ModelStatement {
     }
   }
 
-  // Sizes that a config spells out: model.base and its parameters.
+  // States the sizes that a config contains: model.base and its parameters.
   void sizes() {
     put("model", *facts_.text("model.base"), keys_of("model.base"));
     for (const std::string& name : facts_.names("model.")) {

@@ -1,5 +1,5 @@
-// nanotron (src/nanotron/config/config.py, parallelism_config.py): its optimizer's precision, its
-// families of models.
+// Interprets configs of nanotron (src/nanotron/config/config.py, parallelism_config.py): the
+// precision, the model's family and the strategy.
 //
 //   parallelism.dp, tp, pp     -> data-parallel ranks, parallel.tensor, parallel.pipeline
 //   optimizer.zero_stage 0, 1  -> ddp, zero: {stage: 1}
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// All nanotron transformers are Llama-like; experts make them a mixture.
+// All models of nanotron are Llama-like; with experts, they are taken as models/qwen3-moe.
 void nanotron_model(Interpreted& run) {
   Facts& facts = run.facts;
   if (!facts.has("model.hidden")) return;
@@ -44,7 +44,7 @@ void interpret_nanotron(Interpreted& run) {
   else
     run.derive("precision", type == "float16" ? "pure-fp16" : "torch-fp32", "nanotron.type");
   if (facts.count("tensor").value_or(1) > 1) {
-    // tp_mode REDUCE_SCATTER is sequence parallelism, ALL_REDUCE is not.
+    // tp_mode REDUCE_SCATTER means sequence parallelism; ALL_REDUCE means that there is none.
     const bool sequence = facts.word("nanotron.tensor_mode", "all_reduce") == "reduce_scatter";
     run.derive("sequence_parallel", sequence ? "true" : "false", "nanotron.tensor_mode");
   }

@@ -1,7 +1,7 @@
-// Optimizers and precisions as programs spell them. A name is searched for known parts, the most
-// special first, because programs decorate names (adamw_torch_fused, paged_adamw_8bit,
-// DeepSpeedCPUAdam). Sources: torch.optim, transformers (training_args.py, OptimizerNames), Apex,
-// bitsandbytes, DeepSpeed, Composer, torchtitan.
+// Converts the optimizers and precisions of all programs to a scenario's. An optimizer's name is
+// searched for known parts, the most specific first, because programs decorate names
+// (adamw_torch_fused, paged_adamw_8bit, DeepSpeedCPUAdam). Sources: torch.optim, transformers
+// (training_args.py, OptimizerNames), Apex, bitsandbytes, DeepSpeed, Composer, torchtitan.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ void interpret_optimizer(Interpreted& run) {
     return;
   }
   run.derive("optimizer.name", found->name, "optimizer");
-  // States in 8 or 4 bits are not modeled.
+  // States in fewer bits are not modelled, so the optimizer is modelled with fp32 states.
   const bool narrow = holds(word, "8bit") || holds(word, "4bit") || holds(word, "fp8") ||
                       holds(word, "opt_states_bf16");
   if (narrow)
@@ -67,7 +67,7 @@ void interpret_optimizer(Interpreted& run) {
   if (one_kernel) run.derive("optimizer.implementation", "fused", "optimizer");
 }
 
-// mixed (bf16, fp16, fp8, no) is the type of the products, weights (torch_dtype) that of the
+// `mixed` (bf16, fp16, fp8, no) is the type of matrix products, `weights` (torch_dtype) the type of
 // parameters.
 void interpret_precision(Interpreted& run) {
   Facts& facts = run.facts;

@@ -1,6 +1,6 @@
-// From facts of all formats to fields of a scenario: batch, mesh, precision, optimizer and
-// strategy. Each field remembers the key that states it, and the fate of every key is set from
-// these fields afterwards.
+// Converts facts of all formats to fields of a scenario (batch, mesh, precision, optimizer,
+// strategy and others). Each field has the key that states it as its source; afterwards, the fate
+// of every key follows from these sources.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-// Puts the fields in the order in which scenario_text.cpp writes them.
+// States the fields, in the order in which scenario_text.cpp writes them.
 class ScenarioStatement {
  public:
   ScenarioStatement(Facts& facts, const ConfigAnswers& answers, ImportedConfig& config)
@@ -55,7 +55,7 @@ class ScenarioStatement {
   }
 
  private:
-  // The key that states a fact, for the comment at the line's end.
+  // The key that states a fact, for the comment at the end of the field's line.
   std::string source(const std::string& fact) const {
     const Fact* found = facts_.peek(fact);
     if (!found) return "";
@@ -66,8 +66,8 @@ class ScenarioStatement {
     config_.fields.push_back({path, value, source(fact)});
   }
 
-  // Put a field if its fact is there: as it stands, as a positive number, or as a count of at least
-  // `least`.
+  // Add a field if its fact exists: words() in any case, number() if it is positive, count() if it
+  // is at least `least`.
   void words(const std::string& path, const std::string& fact) {
     if (const auto value = facts_.text(fact)) put(path, *value, fact);
   }
@@ -86,13 +86,12 @@ class ScenarioStatement {
     config_.asked.push_back({field, option});
   }
 
-  // The sequence length, or a note that the model's own is taken. A model with learned positions
-  // needs a table as long as the sequence.
+  // States the sequence length, or adds a note that the model's own length is taken.
   void sequence() {
     const auto value = facts_.count("sequence");
     if (value && *value > 0) {
-      // Learned positions end where the model's own longest sequence does; a longer one needs a
-      // larger table.
+      // A model with learned positions has a table of positions, which must be as long as the
+      // sequence.
       if (*value > 1024 && learns_positions())
         put("model_parameters.sequence", std::to_string(*value), "sequence");
       return put("input.sequence", std::to_string(*value), "sequence");
@@ -103,7 +102,7 @@ class ScenarioStatement {
           "(--sequence N says another)");
   }
 
-  // Samples of one optimizer step over all GPUs, if the files state enough to know it.
+  // Samples of one optimizer step over all GPUs; nothing if the files do not determine them.
   std::optional<std::int64_t> samples_of_step() {
     find_gpus();
     if (const auto global = facts_.count("global"); global && *global > 0) return global;
@@ -122,7 +121,8 @@ class ScenarioStatement {
     return false;
   }
 
-  // The run's length: steps, tokens, or samples and epochs, the first that is stated.
+  // States the run's length by the first of these that a file states: steps, tokens, or samples and
+  // epochs.
   void length() {
     const auto steps = facts_.count("steps");
     if (steps && *steps > 0 && answers_.length_as_data) {
@@ -146,7 +146,7 @@ class ScenarioStatement {
     return gpus;
   }
 
-  // Ranks that hold different samples, where the number of GPUs is known.
+  // Number of ranks with different samples; nothing if the number of GPUs is not known.
   std::optional<std::int64_t> data_ranks() {
     if (!gpus_) return std::nullopt;
     if (*gpus_ % replica() != 0) refuse_replica(*gpus_, replica());
@@ -162,7 +162,8 @@ class ScenarioStatement {
                    fmt::format("--gpus N with a multiple of {}", replica)});
   }
 
-  // Two of micro-batch, accumulation and global batch say all; a third must agree.
+  // States the batch. Two of micro-batch, accumulation and global batch determine the third; if all
+  // are stated, they must agree.
   void batch() {
     find_gpus();
     data_ranks();
@@ -174,13 +175,14 @@ class ScenarioStatement {
     if (has_micro) put("batch.micro", std::to_string(*micro), "micro");
     if (has_global) put("batch.global", std::to_string(*global), "global");
     if (has_per_gpu && !has_global) put("batch.per_gpu", std::to_string(*per_gpu), "per_gpu");
-    // Accumulation follows from micro-batch and global batch where both are there.
+    // If both micro-batch and global batch are stated, accumulation follows from them.
     const bool splits = accumulation && *accumulation > 0 && !(has_micro && has_global);
     if (splits) put("batch.accumulation", std::to_string(*accumulation), "accumulation");
     if (!has_micro && !has_global && !has_per_gpu) ask("batch.micro", "--micro N");
   }
 
-  // global = micro x accumulation x data-parallel ranks, where the number of ranks is known.
+  // Throws ConfigError unless global = micro x accumulation x data-parallel ranks. Checks nothing
+  // if the number of ranks is not known.
   void check_product(std::int64_t micro, std::int64_t accumulation, std::int64_t global) {
     const auto ranks = data_ranks();
     if (!ranks || micro * accumulation * *ranks == global) return;
@@ -193,7 +195,7 @@ class ScenarioStatement {
         fmt::format("{} would be", micro * accumulation * *ranks)});
   }
 
-  // A kind of recomputation takes precedence over a switch.
+  // States recomputation. A stated kind takes precedence over a switch (`checkpointing`).
   void recomputation() {
     const std::string kind = facts_.word("recompute", "");
     if (kind.empty()) {
@@ -206,8 +208,8 @@ class ScenarioStatement {
     put("recompute", kind, "recompute");
   }
 
-  // The number of GPUs: stated, nodes x GPUs per node, or the product of degrees that are all
-  // stated. Nothing otherwise; devices() then asks or takes one node.
+  // Finds the number of GPUs: as stated, as nodes x GPUs per node, or as the product of the degrees
+  // of parallelism. If it stays unknown, devices() asks for it or takes one node.
   void find_gpus() {
     gpus_ = facts_.count("gpus");
     if (gpus_ && *gpus_ > 0) return;
@@ -227,7 +229,7 @@ class ScenarioStatement {
     facts_.replace("gpus", {std::to_string(total), {}, "the product of the degrees"});
   }
 
-  // The platform is asked for; the GPUs are stated, derived, or one node.
+  // States the platform, or asks for it. States the number of GPUs, takes one node, or asks.
   void devices() {
     if (!answers_.platform.empty()) {
       config_.fields.push_back({"platform", fields::yaml_text(answers_.platform), "--platform"});
@@ -246,7 +248,7 @@ class ScenarioStatement {
                     answers_.platform, machine.gpus_per_node));
   }
 
-  // Data-parallel ranks times accumulation, if the batch determines it; else 0.
+  // Data-parallel ranks times accumulation; 0 if the batch does not determine it.
   std::int64_t rank_steps() {
     const auto micro = facts_.count("micro"), global = facts_.count("global");
     if (!micro || !global || *micro <= 0 || *global <= 0) return 0;
@@ -258,7 +260,7 @@ class ScenarioStatement {
     return steps == 0 ? "" : fmt::format(", where data-parallel ranks x accumulation = {}", steps);
   }
 
-  // Whether the mesh and the batch divide by so many GPUs.
+  // Whether the mesh and the batch can be divided among so many GPUs.
   bool divides(std::int64_t gpus) {
     const std::int64_t ranks = std::max<std::int64_t>(1, gpus / replica());
     if (gpus % replica() != 0) return false;
@@ -297,7 +299,7 @@ class ScenarioStatement {
     count("parallel.pipeline.chunks", "chunks", 2);
   }
 
-  // Options of the chosen strategy alone: others have no part here.
+  // States the options of the chosen strategy. Options of other strategies have no effect.
   void strategy() {
     std::string name = facts_.word("strategy", "");
     if (name.empty()) {
@@ -312,13 +314,13 @@ class ScenarioStatement {
     if (config_.fields.size() == first) put("strategies." + name, "", "strategy");
   }
 
-  // Python's True as YAML's true.
+  // Converts Python's True and False to YAML's true and false.
   static std::string yaml_word(const std::string& text) {
     const std::string word = lower_case(text);
     return word == "true" || word == "false" ? word : text;
   }
 
-  // The options of a strategy that any import may state, in the order in which they are written.
+  // All options of a strategy that an import may state, in the order in which they are written.
   static std::vector<const char*> options_of(const std::string& strategy) {
     if (strategy == "fsdp")
       return {"version",
@@ -369,8 +371,8 @@ class ScenarioStatement {
   std::optional<std::int64_t> gpus_;
 };
 
-// Sets the fate of a key that stated a fact: fields that name the key as their source, a use inside
-// of another field, or no part in this configuration.
+// Sets fate and meaning of a key that stated a fact: fields whose source is the key, a use inside
+// another field, or no effect in this configuration.
 void account(KeyAccount& account, const Facts& facts, const std::vector<ScenarioField>& fields) {
   if (account.fact.empty()) return;
   if (account.fate == KeyFate::asked) {

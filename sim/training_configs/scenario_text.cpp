@@ -1,5 +1,5 @@
-// Writes an imported config as a scenario file: one line per top-level field, with the keys that it
-// comes from as a comment. Assumptions, approximations and notes stand as comments at the head.
+// Writes an imported config as a scenario file, with one line for each top-level field and its keys
+// as a comment. Assumptions, approximations, refused keys and notes are comments at the head.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,20 +13,20 @@
 namespace lockstep {
 namespace {
 
-// A map in the making: fields in the order in which they come. A branch without inner ones is a
-// value.
+// A map under construction, with fields in the order in which they were added. A branch without
+// inner branches is a value.
 struct Branch {
   std::string value;
   std::vector<std::pair<std::string, Branch>> inner;
 
-  // The inner branch of a key, made if it is not there.
+  // The inner branch of a key; created if it does not exist.
   Branch& at(const std::string& key) {
     for (auto& [name, branch] : inner) {
       if (name == key) return branch;
     }
     return inner.emplace_back(key, Branch{}).second;
   }
-  // As YAML in flow style.
+  // The map as YAML in flow style.
   std::string text() const {
     if (inner.empty()) return value;
     std::vector<std::string> parts;
@@ -38,7 +38,7 @@ struct Branch {
   }
 };
 
-// A top-level field with the sources of all values in it.
+// A top-level field, and the sources of all values in it.
 struct Line {
   Branch branch;
   std::vector<std::string> sources;
@@ -56,7 +56,7 @@ void put(Branch& root, std::string path, const std::string& value) {
   here->value = value;
 }
 
-// The first four keys that a line stands on.
+// A comment with the first four keys from which a line is derived.
 std::string comment_of(const Line& line) {
   std::vector<std::string> sources;
   for (const std::string& source : line.sources) {
@@ -70,7 +70,7 @@ std::string comment_of(const Line& line) {
   return sources.empty() ? "" : fmt::format("  # {}", fmt::join(sources, ", "));
 }
 
-// The scenario, from its fields alone. Fields with the same first part share a line.
+// The text of the scenario's fields. Fields with the same first part share a line.
 std::string body(const ImportedConfig& config, bool comments) {
   std::vector<std::pair<std::string, Line>> lines;
   for (const ScenarioField& field : config.fields) {

@@ -1,9 +1,9 @@
-// Evaluates launch scripts as far as a shell without side effects can: expansion and field
-// splitting of the POSIX shell command language (section 2.6), bash's arrays and tests. Scripts are
-// untrusted, so text, depth and number of statements are bounded.
+// Evaluates the parts of launch scripts that have no side effects: expansion and field splitting of
+// the POSIX shell command language (section 2.6), and bash's arrays and tests. Scripts are
+// untrusted, so the length of texts, the depth and the number of statements are bounded.
 //
-// A variable that is not set stays as `$NAME`, because the environment may have it; a text with `$`
-// in it counts as unset in tests.
+// A variable that is not set stays as `$NAME`, because the environment may set it. The tests -z and
+// -n take a text with `$` as empty.
 #include "training_configs/shell_script.hpp"
 
 #include <fmt/format.h>
@@ -18,16 +18,16 @@
 namespace lockstep {
 namespace {
 
-// Largest text of one variable, and deepest nesting of expansions.
+// Largest length of one expanded text, and deepest nesting of expansions.
 constexpr std::size_t most_text = std::size_t{1} << 18;
 constexpr int most_depth = 40;
 
-// A character of a variable's name.
+// Whether the character may stand in a variable's name.
 bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-// Words between blanks, as IFS splits by default.
+// Splits a text at blanks, tabs and newlines, as the shell does by default (IFS).
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
@@ -43,14 +43,15 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
-// The variables of a script, and the expansion of texts by them.
+// The variables of a script; expands texts that contain them.
 class Variables {
  public:
   std::map<std::string, std::string> texts;
   std::map<std::string, std::vector<std::string>> arrays;
 
-  // The text with its variables in place. \x01 precedes a character that must not be expanded, such
-  // as an escaped dollar. Throws ConfigError for circles and texts that grow too long.
+  // The text with its variables replaced. \x01 precedes a character that must not be expanded, such
+  // as an escaped dollar. Throws ConfigError for variables that refer to each other in a circle,
+  // and for texts that grow too long.
   std::string expanded(const std::string& text, const Location& where, int depth = 0) {
     if (depth > most_depth) fail(where, "variables that stand for each other");
     std::string result;
@@ -72,7 +73,7 @@ class Variables {
     return result;
   }
 
-  // The value of an expression of whole numbers; nothing for other expressions.
+  // The value of an arithmetic expression of whole numbers; nothing for other expressions.
   std::optional<std::int64_t> arithmetic(const std::string& text, const Location& where,
                                          int depth) {
     Arithmetic expression{expanded(text, where, depth + 1), *this};
@@ -80,8 +81,9 @@ class Variables {
   }
 
  private:
-  // A recursive-descent parser of whole numbers: sums of products of atoms, names without $ as in
-  // $((NODES * 8)). Anything else makes the expression `wrong`, so that it stays as written.
+  // A recursive-descent parser of arithmetic on whole numbers: sums of products of atoms. Names may
+  // lack the $, as in $((NODES * 8)). Anything else makes the expression `wrong`, so that it stays
+  // as written.
   struct Arithmetic {
     std::string text;
     Variables& variables;
@@ -164,7 +166,8 @@ class Variables {
     throw ConfigError(Diagnostic{where, "", message, "the script is not executed, only read"});
   }
 
-  // The end of the expansion that a $ begins: balanced brackets, one digit, or a name.
+  // The end of the expansion that begins with the $ at `dollar`: after balanced brackets, one
+  // digit, or a name.
   static std::size_t end_of(const std::string& text, std::size_t dollar) {
     std::size_t i = dollar + 1;
     if (i >= text.size()) return i;
@@ -195,7 +198,7 @@ class Variables {
       const auto found = texts.find(reference.substr(1));
       if (found != texts.end()) return found->second;
       const char last = reference.back();
-      // Arguments of the script itself are empty, as nobody has given any.
+      // The script's own arguments ($1, $@) are empty.
       const bool argument =
           std::isdigit(static_cast<unsigned char>(last)) != 0 || last == '@' || last == '*';
       if (argument) return "";
@@ -204,7 +207,7 @@ class Variables {
     return braces(reference.substr(2, reference.size() - 3), where, depth).value_or(reference);
   }
 
-  // "$(expr 2 \* 4)" is arithmetic; other commands stay as they are written.
+  // Evaluates "$(expr 2 \* 4)" as arithmetic; other commands stay as written.
   std::string command(const std::string& reference, const Location& where, int depth) {
     std::string inner = reference.substr(2, reference.size() - 3);
     if (!inner.starts_with("expr ")) return reference;
@@ -251,7 +254,7 @@ class Variables {
   }
 };
 
-// Runs the statements of a script on variables, and keeps the command with most options.
+// Evaluates the statements of a script, and finds the command with the most options.
 class Evaluation {
  public:
   Evaluation(std::vector<ShellStatement> statements, LaunchScript& script)
@@ -261,24 +264,25 @@ class Evaluation {
   void run() { block(0, statements_.size(), true); }
 
  private:
-  // The first word of a statement if it is not quoted.
+  // The first word of a statement; "" if it is quoted.
   static std::string keyword(const ShellStatement& statement) {
     return statement.words.empty() ? "" : statement.words[0].plain();
   }
 
-  // The statement that closes the statement at `i`; nested statements are counted.
+  // The index of the statement that closes the compound statement at `i`, with nested statements
+  // skipped; `end` if there is none.
   std::size_t closing(std::size_t i, std::size_t end, const char* open, const char* close) const {
     int depth = 0;
     for (std::size_t k = i; k < end; ++k) {
       const std::string word = keyword(statements_[k]);
-      if (word == open || (std::string(open) == "for" && word == "while")) ++depth;
+      const bool opens_loop = word == "while" || word == "until";
+      if (word == open || (std::string(open) == "for" && opens_loop)) ++depth;
       if (word == close && --depth == 0) return k;
     }
     return end;
   }
 
-  // Statements in order; a compound one is stepped over once it is evaluated. Loops by condition
-  // and `case` are not evaluated.
+  // Evaluates statements in order. `while`, `until` and `case` are skipped.
   void block(std::size_t begin, std::size_t end, bool active) {
     for (std::size_t i = begin; i < end && active; ++i) {
       const std::string word = keyword(statements_[i]);
@@ -301,12 +305,12 @@ class Evaluation {
     }
   }
 
-  // `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may begin a statement with
-  // more words. A branch whose test cannot be decided is left out, with a note.
+  // Evaluates `if TEST` `then` ... `elif TEST` `then` ... `else` ... `fi`; `then` may be the first
+  // word of a longer statement. If a test cannot be decided, its branch is left out, with a note.
   void conditional(std::size_t begin, std::size_t end) {
     std::size_t i = begin;
     int depth = 0;
-    // The statements at which branches of this `if` begin, and its end.
+    // The statements at which the branches of this `if` begin, and the end of the `if`.
     std::vector<std::size_t> marks{begin};
     for (std::size_t k = begin + 1; k < end; ++k) {
       const std::string word = keyword(statements_[k]);
@@ -331,7 +335,7 @@ class Evaluation {
     }
   }
 
-  // The statements after `then` or `else`.
+  // Evaluates the statements after `then` or `else`.
   void branch(std::size_t head, std::size_t end, bool is_else) {
     if (is_else) {
       statement(without_first(statements_[head]));
@@ -344,14 +348,14 @@ class Evaluation {
     }
   }
 
-  // The statement without its keyword.
+  // The statement without its first word, a keyword.
   static ShellStatement without_first(ShellStatement statement) {
     if (!statement.words.empty()) statement.words.erase(statement.words.begin());
     return statement;
   }
 
-  // The value of tests joined by && and ||, from left to right; [[ may hold several tests. Nothing
-  // if a test is a command or cannot be decided.
+  // The value of tests that are joined by && and ||, from left to right; [[ ]] may contain several
+  // tests. Returns nothing if a test is a command or cannot be decided.
   std::optional<bool> condition(std::size_t head, std::size_t end) {
     std::optional<bool> all = true;
     bool inside = false;
@@ -372,7 +376,7 @@ class Evaluation {
     return all;
   }
 
-  // A test with its leading exclamation marks.
+  // The value of a test that may begin with exclamation marks.
   std::optional<bool> test(std::vector<std::string> words) const {
     bool negated = false;
     while (!words.empty() && words.front() == "!") {
@@ -384,19 +388,21 @@ class Evaluation {
     return *outcome != negated;
   }
 
-  // Whether the text holds a variable that is not set.
+  // Whether the text contains a variable that is not set.
   static bool is_open(const std::string& text) { return text.find('$') != std::string::npos; }
 
-  // A test of one, two or three words. An unset variable is an empty text. Tests of files are not
-  // decided.
+  // The value of a test of one, two or three words; nothing for other tests, such as tests of
+  // files. A single word, -z, -n and comparisons with an empty text take a text with an unset
+  // variable as empty.
   static std::optional<bool> plain_test(const std::vector<std::string>& words) {
     if (words.size() == 1) return !words[0].empty() && !is_open(words[0]);
     if (words.size() == 2 && words[0] == "-z") return words[1].empty() || is_open(words[1]);
     if (words.size() == 2 && words[0] == "-n") return !words[1].empty() && !is_open(words[1]);
     if (words.size() != 3) return std::nullopt;
     const std::string &left = words[0], &op = words[1], &right = words[2];
-    if (op == "=" || op == "==") return left == right;
-    if (op == "!=") return left != right;
+    const bool equal = left == right || (right.empty() && is_open(left));
+    if (op == "=" || op == "==") return equal;
+    if (op == "!=") return !equal;
     const auto a = number_in(left), b = number_in(right);
     if (!a || !b) return std::nullopt;
     if (op == "-eq") return *a == *b;
@@ -408,7 +414,7 @@ class Evaluation {
     return std::nullopt;
   }
 
-  // One round of a `for`, with the first of the words.
+  // Evaluates only the first round of a `for`.
   void loop(std::size_t begin, std::size_t end) {
     const auto& words = statements_[begin].words;
     if (words.size() > 3) variables_.texts[words[1].plain()] = joined(words[3]);
@@ -422,7 +428,7 @@ class Evaluation {
     }
   }
 
-  // A word's text with variables in place; text in single quotes stays.
+  // A word's text with variables replaced; text in single quotes stays.
   std::string joined(const ShellWord& word) {
     std::string text;
     for (const ShellPart& part : word.parts)
@@ -431,8 +437,8 @@ class Evaluation {
     return text;
   }
 
-  // The words that a word expands to. Splits unquoted text as a shell does; an array's elements are
-  // words even inside quotes.
+  // The words to which a word expands. Unquoted text is split, as in a shell; the elements of an
+  // array are separate words even inside quotes.
   std::vector<std::string> words_of(const ShellWord& word) {
     const bool one = word.parts.size() == 1;
     const std::string text = joined(word);
@@ -448,12 +454,12 @@ class Evaluation {
     if (part.quotes == ShellPart::Quotes::none) return split(text);
     const bool elements =
         part.quotes == ShellPart::Quotes::weak && part.text.find("[@]") != std::string::npos;
-    // A quoted text that begins with -- is split, too: scripts pass variables full of options in
-    // quotes.
+    // A quoted text that begins with -- is also split, because scripts pass variables with several
+    // options in quotes.
     return elements || text.starts_with("--") ? split(text) : std::vector{text};
   }
 
-  // The name if the word is an assignment; `appends` tells += from =.
+  // The variable's name if the word is an assignment. Sets `appends` for +=.
   static std::optional<std::string> assigned(const ShellWord& word, bool& appends) {
     if (word.parts.empty() || word.parts[0].quotes != ShellPart::Quotes::none) return std::nullopt;
     const std::string& text = word.parts[0].text;
@@ -465,7 +471,7 @@ class Evaluation {
     return text.substr(0, end);
   }
 
-  // NAME=..., NAME+=..., with a text or an array.
+  // Carries out NAME=... or NAME+=... with a text or an array.
   void assign(const ShellWord& word, const std::string& name, bool appends) {
     if (word.is_array) {
       std::vector<std::string> elements;
@@ -482,7 +488,7 @@ class Evaluation {
     variables_.texts[name] = appends ? variables_.texts[name] + text : text;
   }
 
-  // Assignments change variables; anything else is a command that might be the launch.
+  // Carries out assignments; any other statement is a command that may be the launch.
   void statement(const ShellStatement& statement) {
     if (statement.words.empty()) return;
     if (++executed_ > 50'000) return;
@@ -495,8 +501,8 @@ class Evaluation {
     for (std::size_t i = first; i < statement.words.size(); ++i) {
       bool appends = false;
       const auto name = assigned(statement.words[i], appends);
-      // Assignments in front of a command hold for the command; they are kept as if they stood
-      // alone.
+      // Assignments in front of a command hold only for the command in a shell; here they change
+      // the variables permanently.
       if (name && (only_assigns || first == 1))
         assign(statement.words[i], *name, appends);
       else if (first == 0)
@@ -506,7 +512,7 @@ class Evaluation {
     command(statement);
   }
 
-  // The command with most options is kept.
+  // Stores the command if it has more options than the commands before it.
   void command(const ShellStatement& statement) {
     std::vector<ScriptArgument> arguments;
     for (const ShellWord& word : statement.words) {
@@ -523,7 +529,7 @@ class Evaluation {
     if (options(flat) > options(script_.command)) script_.command = std::move(flat);
   }
 
-  // `bash -c 'TEXT'`: the text is a command line of its own.
+  // Replaces the argument of `bash -c 'TEXT'` by the words of TEXT.
   std::vector<ScriptArgument> with_inner_commands(const std::vector<ScriptArgument>& arguments) {
     std::vector<ScriptArgument> flat;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -546,8 +552,8 @@ class Evaluation {
   int executed_ = 0;
 };
 
-// `#SBATCH --nodes=2`, `--nodes 2`, `-N 2`, `--gpus-per-node=8` set the variables that Slurm gives
-// to the script.
+// Sets the variables that Slurm gives to the script, from `#SBATCH` lines with `--nodes=2`,
+// `--nodes 2`, `-N 2` or `--gpus-per-node=8`.
 void read_batch_header(const std::string& text, Variables& variables) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
@@ -575,7 +581,8 @@ bool is_option(const std::string& text) {
          std::isalpha(static_cast<unsigned char>(text[2])) != 0;
 }
 
-// srun's own options stand before the program that it starts, and are not the training's.
+// The index of the program that a launcher such as srun starts; options before it belong to the
+// launcher.
 std::size_t first_of_launcher(const std::vector<ScriptArgument>& words) {
   const auto starts = [](const ScriptArgument& word) {
     return word.text.find("python") != std::string::npos ||
@@ -606,7 +613,7 @@ Node options_of(const LaunchScript& script, const std::string& path) {
     const std::string& word = words[i].text;
     const std::size_t slash = word.rfind('/');
     const std::string file = slash == std::string::npos ? word : word.substr(slash + 1);
-    // The program's name tells the family: pretrain_bert.py, pretrain_t5.py.
+    // The program's name shows the model's family: pretrain_bert.py, pretrain_t5.py.
     if (file.starts_with("pretrain_") && file.ends_with(".py"))
       map = map.with(file, Node::plain("true", words[i].where), words[i].where);
     if (!is_option(word)) continue;
@@ -615,7 +622,7 @@ Node options_of(const LaunchScript& script, const std::string& path) {
     std::replace(name.begin(), name.end(), '-', '_');
     std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
     std::size_t last = i;
-    // An option takes all words up to the next option.
+    // The value of an option is all words up to the next option.
     while (equals == std::string::npos && last + 1 < words.size() &&
            !is_option(words[last + 1].text)) {
       const std::string& next = words[last + 1].text;

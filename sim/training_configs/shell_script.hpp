@@ -1,6 +1,6 @@
-// The command that a launch script would run: its words after expansion. Used to import the
-// arguments of a launch script. Nothing is executed and no file is read. Values that only a running
-// shell knows ($(hostname), the environment) stay as they are written.
+// Finds the command that a launch script would run, as words after expansion. imported_config.cpp
+// uses it to import the arguments of a launch script. Nothing is executed and no other file is
+// read. Values that only a running shell knows ($(hostname), the environment) stay as written.
 #pragma once
 
 #include <map>
@@ -20,19 +20,21 @@ struct ScriptArgument {
 
 // The outcome of reading a script.
 struct LaunchScript {
-  // The command with most options, which is taken for the launch.
+  // The command with the most options, which is taken as the launch of the training.
   std::vector<ScriptArgument> command;
-  // Heredocs, i.e. files that the script would write, by "line N".
+  // Texts of heredocs, which the script may write to files, by "line N".
   std::map<std::string, std::string> documents;
-  // Branches that could not be decided.
+  // Notes on parts of the script that were not followed.
   std::vector<std::string> notes;
 };
 
 // Evaluates assignments, arrays, defaults, arithmetic, tests and the first round of loops. Throws
-// ConfigError for a script that is no script, grows without bound, or passes no options.
+// ConfigError if the text is no script, if an expansion grows without bound, or if no command has
+// options.
 LaunchScript launch_script(const std::string& text, const std::string& path);
 
-// The command's options as a map: `--micro-batch-size 4` is micro_batch_size: 4, a switch is true.
+// The command's options as a map: `--micro-batch-size 4` becomes micro_batch_size: 4, and a switch
+// becomes true.
 Node options_of(const LaunchScript& script, const std::string& path);
 
 }  // namespace lockstep

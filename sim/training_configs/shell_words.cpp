@@ -1,5 +1,6 @@
-// The shell's tokens as far as launch scripts use them: POSIX shell command language, sections 2.2
-// and 2.3, and bash's arrays. One pass over the text; statements end at new lines, ;, & and |.
+// Splits scripts into the tokens of the POSIX shell command language (sections 2.2 and 2.3) that
+// launch scripts use, and bash's arrays. One pass over the text; statements end at newlines, ;, &
+// and |.
 #include "training_configs/shell_words.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// Bound on the length of a script.
+// Largest number of statements of a script.
 constexpr std::size_t most_statements = 20'000;
 
 class Lexer {
@@ -40,7 +41,7 @@ class Lexer {
     throw ConfigError(Diagnostic{where, "", message, "it is read as a shell script"});
   }
 
-  // Reads one character or one word.
+  // Reads one token: a blank, an operator, a comment or a word.
   void step() {
     const char c = here();
     // A backslash at the end joins two lines.
@@ -90,14 +91,14 @@ class Lexer {
     while (!at_end() && here() != '\n') advance();
   }
 
-  // Files are neither read nor written.
+  // Skips a redirection, because files are neither read nor written.
   void skip_redirection() {
     while (here() == '>' || here() == '<' || here() == '&') advance();
     while (here() == ' ') advance();
     if (!at_end() && here() != '\n' && here() != ';') word();
   }
 
-  // Remembers the word that ends the heredoc; its lines begin after this line.
+  // Stores the word that ends the heredoc, whose lines begin after the present line.
   void begin_heredoc() {
     advance();
     advance();
@@ -108,7 +109,7 @@ class Lexer {
     heredocs_.push_back(end);
   }
 
-  // The lines up to the word that ends a heredoc belong to the statement before.
+  // Reads the lines of heredocs, which belong to the last statement.
   void skip_heredocs() {
     for (const std::string& end : heredocs_) {
       std::string body;
@@ -135,7 +136,7 @@ class Lexer {
            c == '&' || c == '<' || c == '>' || c == ')' || c == '(';
   }
 
-  // A word: up to a blank or an operator outside of quotes.
+  // Reads a word, which ends at a blank or an operator outside of quotes.
   ShellWord word() {
     ShellWord word;
     word.where = place();
@@ -175,7 +176,7 @@ class Lexer {
     return word;
   }
 
-  // Elements stand over several lines, with comments between.
+  // Reads an array. Its elements may stand on several lines, with comments between them.
   void read_array(ShellWord& array) {
     const Location start = place();
     array.is_array = true;
@@ -196,7 +197,7 @@ class Lexer {
     }
   }
 
-  // A text in quotes, without them.
+  // Reads a text in quotes; the result has no quotes.
   ShellPart quoted(char quote) {
     const Location start = place();
     ShellPart part{"", quote == '"' ? ShellPart::Quotes::weak : ShellPart::Quotes::strong};
@@ -223,7 +224,8 @@ class Lexer {
     return part;
   }
 
-  // "$NAME", "${...}", "$(...)" or "`...`" whole, brackets and quotes inside balanced.
+  // Reads "${...}", "$(...)" or "`...`" with everything inside, up to the closing bracket or quote;
+  // otherwise only the "$".
   std::string expansion() {
     std::string text(1, here());
     if (here() == '`') {

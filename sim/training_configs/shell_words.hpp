@@ -1,5 +1,5 @@
-// Shell scripts as statements of words: the lexer under shell_script.cpp. Quotes are kept with each
-// part of a word, because expansion and splitting depend on them. Nothing is ever executed.
+// Splits shell scripts into statements of words: the lexer of shell_script.cpp. Each part of a word
+// has its kind of quotes, because expansion and splitting depend on them. Nothing is executed.
 #pragma once
 
 #include <string>
@@ -9,34 +9,33 @@
 
 namespace lockstep {
 
-// A part of a word. Its quotes decide whether it is expanded and split.
+// A part of a word. Its quotes determine whether it is expanded and split.
 struct ShellPart {
-  // none: expanded and split. weak, "": expanded. strong, '': neither.
+  // none: expanded and split. weak (""): expanded. strong (''): neither.
   enum class Quotes { none, weak, strong };
   std::string text;
   Quotes quotes = Quotes::none;
 };
 
-// A word, e.g. --out="$DIR"/'a b', which has three parts.
+// A word, for example --out="$DIR"/'a b', which has four parts.
 struct ShellWord {
   std::vector<ShellPart> parts;
-  // The elements of NAME=( ... ), with `NAME=` as the word's parts.
+  // The elements of NAME=( ... ); `parts` is then `NAME=`.
   std::vector<ShellWord> elements;
   bool is_array = false;
   Location where;
 
-  // The unquoted text of a word of one part; else "".
+  // The text of a word that has a single unquoted part; otherwise "".
   std::string plain() const;
 };
 
-// A simple command, or one of the keywords of a compound command with the words behind it.
+// A simple command, or a keyword of a compound command and the words after it.
 struct ShellStatement {
   std::vector<ShellWord> words;
-  // The text that a heredoc (<<) gives to the command.
+  // The text that the command gets by a heredoc (<<).
   std::string heredoc;
-  // The operator before the statement: "&&", "||", "|", ";", ... or "" for a new line.
-  std::string
-      joint;  // what joins it to the one before: "&&", "||", "|", ";", ... or "" for a new line
+  // The operator before the statement, for example "&&", "||", "|" or ";"; "" at a new line.
+  std::string joint;
   Location where;
 };
 

@@ -1,6 +1,6 @@
-// PyTorch's FSDP, as accelerate and its users spell it: `fsdp.raw_*` as options of the scenario's
-// `fsdp`. Sources: torch/distributed/fsdp/api.py (ShardingStrategy, BackwardPrefetch), and
-// FullyShardedDataParallelPlugin of accelerate.
+// Interprets PyTorch's FSDP: converts `fsdp.raw_*`, in the spelling of accelerate and other
+// programs, to options of the scenario's `fsdp`. Sources: torch/distributed/fsdp/api.py
+// (ShardingStrategy, BackwardPrefetch), and FullyShardedDataParallelPlugin of accelerate.
 //
 //   FULL_SHARD or 1, reshard_after_forward: true     -> sharding: full_shard
 //   SHARD_GRAD_OP or 2, reshard_after_forward: false -> sharding: shard_grad_op
@@ -26,7 +26,8 @@ std::string last_part(const std::string& text) {
   return dot == std::string::npos ? text : text.substr(dot + 1);
 }
 
-// Names of PyTorch's ShardingStrategy, its numbers, or reshard_after_forward as a truth value.
+// States the sharding. The value is a name or number of PyTorch's ShardingStrategy, or the truth
+// value of reshard_after_forward.
 void set_sharding(Interpreted& run, const std::string& name) {
   const std::string word = last_part(run.facts.word(name, ""));
   const auto is = [&](const char* spelling, const char* number) {
@@ -44,8 +45,8 @@ void set_sharding(Interpreted& run, const std::string& name) {
          "FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, or 1 to 5");
 }
 
-// auto_wrap_policy: TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP. The classes to wrap are
-// taken to be the model's repeated blocks.
+// States the wrapping policy by auto_wrap_policy: TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or
+// NO_WRAP. The classes to wrap are assumed to be the model's repeated blocks.
 void set_wrap(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string word = facts.word("fsdp.raw_wrap", "");
@@ -61,7 +62,7 @@ void set_wrap(Interpreted& run) {
   }
 }
 
-// BackwardPrefetch of version 1; accelerate accepts its numbers, too.
+// States BackwardPrefetch of version 1, by name or by number, as accelerate accepts both.
 void set_prefetch(Interpreted& run) {
   const std::string word = last_part(run.facts.word("fsdp.raw_prefetch", ""));
   if (word.empty()) return;
@@ -75,8 +76,8 @@ void set_prefetch(Interpreted& run) {
 
 }  // namespace
 
-// Version 1 unless the file says otherwise. Version 2 always prefetches in backward; only version 1
-// has a choice.
+// FSDP has version 1 unless the file states another. Only version 1 has a choice of prefetching;
+// version 2 always prefetches in backward.
 void interpret_fsdp(Interpreted& run) {
   Facts& facts = run.facts;
   facts.replace("strategy", {"fsdp", {}, ""});
@@ -90,7 +91,8 @@ void interpret_fsdp(Interpreted& run) {
   if (version == 1) set_prefetch(run);
   const std::int64_t replicate = facts.count("dp.replicate").value_or(1);
   const std::int64_t shard = facts.count("dp.shard").value_or(-1);
-  // Replicas of the shards: hybrid sharding with the same treatment after forward.
+  // Several replicas of the shards mean hybrid sharding; whether parameters are resharded after
+  // forward stays the same.
   if (replicate > 1 && shard != 1) {
     const bool grad_op = facts.word("fsdp.sharding", "") == "shard_grad_op";
     run.derive("fsdp.sharding", grad_op ? "hybrid_shard_zero2" : "hybrid_shard", "dp.replicate");

@@ -1,6 +1,6 @@
-// torchtitan, as TOML until February 2026 (config/job_config.py) and as JSON of `Trainer.Config`
-// since (config/configs.py): recomputation, precision, pipelines, and a model's sizes from its
-// layers.
+// Interprets configs of torchtitan: TOML until February 2026 (config/job_config.py), JSON of
+// `Trainer.Config` since then (config/configs.py). Finds for example recomputation, precision,
+// pipelines, and a model's sizes from its layers.
 //
 //   training.local_batch_size, seq_len        -> batch.micro, input.sequence
 //   parallelism.data_parallel_shard_degree    -> fsdp: {version: 2}; 1 with replicas -> ddp
@@ -16,8 +16,8 @@
 namespace lockstep {
 namespace {
 
-// The scenario's word for PyTorch's class of the schedule
-// (torch/distributed/pipelining/schedules.py); "" for unknown ones.
+// The scenario's name of a schedule that has PyTorch's name
+// (torch/distributed/pipelining/schedules.py); "" for unknown names.
 std::string schedule_word(const std::string& text) {
   const std::string word = lower_case(text);
   if (word == "1f1b" || word == "gpipe") return word;
@@ -29,7 +29,8 @@ std::string schedule_word(const std::string& text) {
   return "";
 }
 
-// 1F1B by default. A schedule with several stages per rank has two per rank by default.
+// States the pipeline's schedule, 1F1B by default. A schedule with several stages per rank has two
+// by default.
 void set_schedule(Interpreted& run) {
   Facts& facts = run.facts;
   if (facts.count("stages").value_or(1) <= 1) return facts.erase("schedule");
@@ -71,8 +72,8 @@ void set_recomputation(Interpreted& run) {
                     option));
 }
 
-// training.dtype is the type of the weights, mixed_precision_param that of the computation under
-// FSDP: fp32 weights with bf16 computation by default.
+// States the precision. training.dtype is the type of the weights (fp32 by default),
+// mixed_precision_param the type of the computation under FSDP (bf16 by default).
 void set_numbers(Interpreted& run) {
   Facts& facts = run.facts;
   const std::string weights = facts.word("titan.weights", "float32");
@@ -82,13 +83,13 @@ void set_numbers(Interpreted& run) {
   run.derive("precision", mixed == "float16" ? "amp-fp16" : "torch-fp32", "titan.mixed");
 }
 
-// fsdp_reshard_after_forward: `default` reshards unless there are pipeline stages. torchtitan wraps
-// each block, the embedding and the head as units of their own.
+// States strategy and sharding. `fsdp_reshard_after_forward: default` reshards unless there are
+// pipeline stages. In torchtitan each block, the embedding and the head are separate FSDP units.
 void set_sharding(Interpreted& run) {
   Facts& facts = run.facts;
   const std::int64_t replicate = facts.count("dp.replicate").value_or(1);
   const std::int64_t shard = facts.count("dp.shard").value_or(-1);
-  // Context-parallel ranks shard parameters together with data-parallel ones.
+  // Parameters are sharded over data-parallel and context-parallel ranks together.
   const bool several = facts.count("context").value_or(1) > 1;
   if (shard == 1 && replicate > 1 && !several) return run.derive("strategy", "ddp", "dp.replicate");
   const std::string reshard = facts.word("titan.reshard", "default");
@@ -100,8 +101,8 @@ void set_sharding(Interpreted& run) {
   facts.replace("fsdp.wrap", {"{policy: block_and_ends}", {}, ""});
 }
 
-// A rank's samples are pipeline micro-batches, of one sample by default
-// (pipeline_parallel_microbatch_size; older: their number).
+// With a pipeline, a rank's samples are split into micro-batches, of one sample by default. The
+// file states their size (pipeline_parallel_microbatch_size) or, in older versions, their number.
 void split_for_pipeline(Interpreted& run) {
   Facts& facts = run.facts;
   const auto local = facts.count("micro");
@@ -114,7 +115,7 @@ void split_for_pipeline(Interpreted& run) {
   run.derive("micro", std::to_string(micro), "micro");
 }
 
-// A family and a flavor together are a public model's name: llama3 and 8B.
+// A family and a flavor, for example llama3 and 8B, together form a public model's name.
 void name_model(Interpreted& run) {
   Facts& facts = run.facts;
   const auto name = facts.text("titan.model"), flavor = facts.text("titan.flavor");
@@ -127,8 +128,8 @@ void name_model(Interpreted& run) {
   if (flavor) run.derive("model", *name + "-" + *flavor, "titan.flavor");
 }
 
-// Compilation, fp8, fault tolerance and graphs; options that are on in the file and priced as off
-// are marked as approximated.
+// Reads compilation, fp8, fault tolerance and CUDA graphs. Options that are on in the file but
+// modelled as off are marked as approximated.
 void read_extras(Interpreted& run) {
   Facts& facts = run.facts;
   const auto approximate = [&](const char* fact, const char* reason) {
@@ -154,7 +155,7 @@ void read_extras(Interpreted& run) {
     approximate("titan.semi_sync",
                 "the number of replicas is given at launch: one replica is priced, without its "
                 "outer steps");
-  // disable_cuda_graphs exists in the JSON of 2026 only.
+  // Only the JSON of 2026 has disable_cuda_graphs.
   if (facts.has("titan.no_graphs")) {
     if (!facts.flag("titan.no_graphs")) run.derive("cuda_graphs", "true", "titan.no_graphs");
     run.notes.push_back(
@@ -167,7 +168,7 @@ void read_extras(Interpreted& run) {
   }
 }
 
-// The JSON of 2026 counts tokens of a micro-batch and of a step; a scenario counts samples.
+// Converts the tokens of a micro-batch and of a step, which the JSON of 2026 states, to samples.
 void read_tokens(Interpreted& run) {
   Facts& facts = run.facts;
   const auto tokens = facts.count("titan.tokens"), sequence = facts.count("sequence");
@@ -223,8 +224,8 @@ std::optional<Node> below(const Node& node, std::initializer_list<const char*> p
   return here;
 }
 
-// Reads a model's sizes from its layers, which torchtitan's JSON writes out one by one. Layers are
-// taken to be alike, as the last one is; DeepSeek's first, dense layers are counted.
+// Reads a model's sizes from its layers, which torchtitan's JSON lists one by one. All layers are
+// assumed to equal the last one; only DeepSeek's dense first layers are counted separately.
 class Sizes {
  public:
   Sizes(const Node& model, Facts& facts) : model_(model), facts_(facts) {}
@@ -262,14 +263,14 @@ class Sizes {
     if (const auto node = below(from, path)) set(name, node->scalar(), *node);
   }
 
-  // Forgets the sizes: the model has no family here. The fact `model` gets a name that nobody
-  // knows, so that the import asks for --model.
+  // Removes the sizes of a model for which Lockstep has no family. The fact `model` gets an unknown
+  // name, so that the import asks for --model.
   void unknown(const std::string& reason) {
     for (const std::string& name : facts_.names("model.")) facts_.erase(name);
     facts_.set("model", {"a model with " + reason, model_.where(), "model_spec.model"});
   }
 
-  // A mixture of experts with grouped attention (Qwen3).
+  // Reads a mixture of experts with grouped attention (Qwen3).
   void experts(const Node& layer) {
     if (below(layer, {"moe", "shared_experts"}))
       return unknown("shared experts beside grouped attention");
@@ -279,7 +280,7 @@ class Sizes {
     copy("top", layer, {"moe", "router", "top_k"});
   }
 
-  // DeepSeek-V3: latent attention, dense layers first, then layers of experts.
+  // Reads DeepSeek-V3: latent attention, first dense layers, then layers with experts.
   void latent(const std::vector<Node>& layers) {
     const Node& last = layers.back();
     const auto rank = below(last, {"attention", "q_lora_rank"});
@@ -312,7 +313,7 @@ Node with_torchtitan_sizes(const Node& root, Facts& facts) {
     facts.set("titan.model", {name->scalar(), name->where(), "model_spec.name"});
   const auto recompute = root.find("activation_checkpoint");
   if (!recompute) return root;
-  // activation_checkpoint is a class with different fields for each mode, or absent for none.
+  // Each mode of activation_checkpoint has different fields; null means no recomputation.
   const bool none = recompute->kind() != Node::Kind::map;
   const char* mode = none                                                   ? "none"
                      : recompute->find("force_recompute_mm_shapes_by_fqns") ? "selective"

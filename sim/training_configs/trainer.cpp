@@ -1,5 +1,5 @@
-// Hugging Face's Trainer (transformers, training_args.py) and the programs that build on it (TRL,
-// alignment-handbook, open-r1, ms-swift): defaults and kinds of training.
+// Interprets arguments of Hugging Face's Trainer (transformers, training_args.py) and of programs
+// that build on it (TRL, alignment-handbook, open-r1, ms-swift): defaults and kinds of training.
 //
 //   per_device_train_batch_size (8)       -> batch.micro
 //   fsdp: "full_shard auto_wrap offload"  -> fsdp: {sharding, wrap: {policy: block}, cpu_offload}
@@ -31,13 +31,13 @@ void approximate(Interpreted& run, const std::string& fact, const std::string& r
   run.facts.replace("approximated." + fact, {reason, source.where, source.key});
 }
 
-// `fsdp`: "full_shard auto_wrap offload", or a list of such words, or true. Keys of fsdp_config
-// win.
+// Reads `fsdp`: words such as "full_shard auto_wrap offload", a list of such words, or true. Keys
+// of fsdp_config take precedence.
 void read_fsdp_words(Interpreted& run) {
   const std::string words = run.facts.word("trainer.fsdp", "");
   if (words.empty() || words == "[]" || words == "false") return;
   run.facts.replace("kind", {"fsdp", {}, ""});
-  // The longer word comes first: "hybrid_shard" is a part of "hybrid_shard_zero2".
+  // "hybrid_shard_zero2" comes first, because it contains "hybrid_shard".
   for (const char* name :
        {"full_shard", "shard_grad_op", "no_shard", "hybrid_shard_zero2", "hybrid_shard"}) {
     if (!holds(words, name)) continue;
@@ -51,7 +51,8 @@ void read_fsdp_words(Interpreted& run) {
     run.derive("fsdp.cpu_offload", "true", "trainer.fsdp");
 }
 
-// attn_implementation: eager writes the scores to memory, sdpa and flash_attention_* do not.
+// Reads attn_implementation: eager attention writes the scores to memory; sdpa and
+// flash_attention_* do not.
 void read_attention(Interpreted& run) {
   const std::string word = run.facts.word("trainer.attention", "");
   if (word == "eager") return run.derive("attention", "plain", "trainer.attention");
@@ -62,7 +63,8 @@ void read_attention(Interpreted& run) {
                 "FlashAttention 3 is priced as 2: an upper bound of the step");
 }
 
-// Reinforcement learning that generates answers during training. True if it was found.
+// Refuses reinforcement learning that generates answers during training. Returns true if the file
+// has it.
 bool refuses_generation(Interpreted& run) {
   for (const char* fact : {"trainer.generation", "trainer.generations", "trainer.rewards"}) {
     if (!run.facts.has(fact)) continue;
@@ -73,8 +75,8 @@ bool refuses_generation(Interpreted& run) {
   return false;
 }
 
-// Training on preferences: pairs of sequences, and in DPO a frozen reference model beside. If the
-// user leaves the key out, a sample is priced as two sequences.
+// Refuses training on preferences, which has two sequences per sample, and in DPO a frozen
+// reference model. If the user leaves the key out, a sample is modelled as two sequences.
 void read_preferences(Interpreted& run) {
   Facts& facts = run.facts;
   constexpr std::array stages{"dpo", "ipo", "kto", "orpo", "simpo", "rm", "ppo", "grpo"};
@@ -93,12 +95,13 @@ void read_preferences(Interpreted& run) {
     break;
   }
   const Fact* micro = facts.peek("micro");
-  // A micro-batch that the user states is taken as it stands.
+  // A micro-batch from the command line is not doubled.
   if (!micro || micro->key.starts_with("--")) return;
   run.derive("micro", std::to_string(2 * facts.count("micro").value_or(1)), "micro");
 }
 
-// TRL's own arguments: a sequence length, packing, preferences, generations.
+// Whether the file has an argument that only TRL has: a sequence length, packing, preferences,
+// generations.
 bool is_trl(const Facts& facts) {
   const auto any = [&](const char* name) { return facts.has(name); };
   return any("sequence") || any("trainer.packing") || any("trainer.preference") ||
@@ -110,7 +113,7 @@ bool is_trl(const Facts& facts) {
 void interpret_trainer(Interpreted& run) {
   Facts& facts = run.facts;
   const bool configures = facts.has("model") || facts.has("micro") || facts.has("optimizer");
-  // A file of FSDP's settings alone, to which `fsdp_config` points, has no defaults to add.
+  // A file that contains only FSDP's settings, to which `fsdp_config` refers, gets no defaults.
   const bool fragment = !configures && facts.has("trainer.fsdp");
   read_fsdp_words(run);
   if (fragment) return;

@@ -1,5 +1,5 @@
-// Robust statistics of step times: medians and quantiles, which a few slow steps do not move, and
-// distances from them. docs/import-metrics.md ("Method") has the thresholds.
+// Computes robust statistics of step times: medians and quantiles, which a few slow steps do not
+// change, and deviations from them. docs/import-metrics.md ("Method") has the thresholds.
 #include "training_logs/diagnosis.hpp"
 
 #include <fmt/format.h>
@@ -13,10 +13,10 @@
 namespace lockstep {
 namespace {
 
-// Steps that take so many times the median stand out.
+// A step counts as slow if it takes more than this many medians.
 constexpr double slow = 1.5;
 
-// Linear interpolation between the neighboring values.
+// The quantile at `share` (0 to 1), interpolated linearly between two values.
 // REQUIRES: `values` is not empty.
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -36,24 +36,24 @@ std::string time_text(double seconds) {
   return human(seconds, Dimension::seconds);
 }
 
-// Times from one kind of statement in the log.
+// The step times that one kind of statement in the log gives.
 struct Source {
   const char* name;
   std::vector<StepTime> steps;
 };
 
-// The times of a log by its best source: times that the log states come first, then times from its
-// rates, then times from its clock.
+// The step times of a log, from the best source that it has: stated times, otherwise rates,
+// otherwise the times at which lines were written.
 Source times_of(const TrainingLog& log, double tokens, double samples, std::int64_t gpus) {
   Source said{"its times", {}}, rates{"its rates", {}}, clock{"its clock", {}};
-  // Tokens that the rate of the log counts in a step; 0 = not known.
+  // Tokens of a step on one GPU or on all GPUs, whichever the log's rate counts; 0 = not known.
   const double share = log.per_gpu && gpus > 0 ? tokens / static_cast<double>(gpus)
                        : log.per_gpu           ? 0
                                                : tokens;
   const double batch = samples > 0 ? samples : log.global_batch.value_or(0);
   for (std::size_t i = 0; i < log.entries.size(); ++i) {
     const LogEntry& entry = log.entries[i];
-    // The entry stands for the steps after the previous entry.
+    // The entry covers the steps after the previous entry.
     const std::int64_t before = i == 0 ? entry.step - 1 : log.entries[i - 1].step;
     StepTime time{before + 1, entry.step, 0};
     const auto add = [&](Source& source, double seconds) {
@@ -77,8 +77,8 @@ Source times_of(const TrainingLog& log, double tokens, double samples, std::int6
   return clock;
 }
 
-// Drops the entries up to the first one that is at most 1.1 medians. If more than half of the log
-// would go, nothing is dropped: the run is not steady.
+// Removes the entries before the first that takes at most 1.1 medians. If these are more than half
+// of the log, the run is not steady, and none is removed.
 void leave_out_warm_up(SteadySteps& steps) {
   if (steps.all.size() < 2) return;
   const double median = quantile(seconds_of(steps.all), 0.5);
@@ -91,8 +91,8 @@ void leave_out_warm_up(SteadySteps& steps) {
   steps.all.erase(steps.all.begin(), steps.all.begin() + static_cast<std::ptrdiff_t>(first));
 }
 
-// The distance at which slow steps follow each other; 0 = none. A period is found if eight in ten
-// of the distances are a multiple of their median.
+// The period of slow steps, in steps; 0 if there is none. There is a period if eight in ten of the
+// distances between slow steps are a multiple of the median distance.
 std::int64_t period_of(const std::vector<const StepTime*>& slow_steps) {
   if (slow_steps.size() < 3) return 0;
   std::vector<double> distances;
@@ -107,7 +107,7 @@ std::int64_t period_of(const std::vector<const StepTime*>& slow_steps) {
   return regular ? static_cast<std::int64_t>(usual) : 0;
 }
 
-// A ratio as a difference: 1.18 is "+18 %".
+// A ratio as a difference in percent: 1.18 becomes "+18 %".
 std::string percent(double ratio) {
   return fmt::format("{:+.0f} %", 100 * (ratio - 1));
 }
@@ -117,7 +117,8 @@ std::string range_text(const StepTime& step) {
                                  : fmt::format("{} to {}", step.first, step.last);
 }
 
-// Slow steps and their share of the time. A period explains them; without one they are listed.
+// Adds a sentence on slow steps and their share of the time. It states their period, or lists them
+// if they have none.
 void tell_slow_steps(const SteadySteps& steps, std::vector<std::string>& sentences) {
   std::vector<const StepTime*> slow_steps;
   double extra = 0, all = 0;
@@ -151,8 +152,8 @@ void tell_slow_steps(const SteadySteps& steps, std::vector<std::string>& sentenc
                   slow_steps.size() > 5 ? ", ..." : ""));
 }
 
-// The change of the median from the first fifth of the entries to the last. Ten entries at least:
-// medians of two say little.
+// Adds a sentence on the change of the median from the first fifth of the entries to the last.
+// Fewer than ten entries are too few for it.
 void tell_drift(const SteadySteps& steps, std::vector<std::string>& sentences) {
   const std::size_t part = steps.all.size() / 5;
   if (part < 2) return;

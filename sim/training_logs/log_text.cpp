@@ -1,5 +1,6 @@
-// Scans log lines for numbers, sizes and clocks. Reads character by character, because logs mix
-// thousands separators, exponents and units in ways that no library function accepts.
+// Scans log lines for numbers, sizes in bytes and times of day. It reads character by character,
+// because logs mix thousands separators, exponents and units in ways that no library function
+// accepts.
 #include "training_logs/log_text.hpp"
 
 #include <cctype>
@@ -13,14 +14,14 @@ bool is_digit(char c) {
   return std::isdigit(static_cast<unsigned char>(c)) != 0;
 }
 
-// A number, and the text behind it (its unit).
+// A number, and the text after it (its unit).
 struct Quantity {
   double value = 0;
   std::string_view rest;
 };
 
-// The number after the first occurrence of the key that is a word of its own: "step" is not found
-// in "micro_step".
+// The number after the first occurrence of the key that is not the end of a longer word: "step" is
+// not found in "micro_step".
 std::optional<Quantity> quantity_after(std::string_view line, std::string_view key) {
   std::size_t at = 0;
   while (true) {
@@ -37,7 +38,7 @@ std::optional<Quantity> quantity_after(std::string_view line, std::string_view k
   std::string digits;
   while (!text.empty()) {
     const char c = text[0];
-    // A comma counts as a thousands separator between digits only.
+    // Only between digits is a comma a thousands separator.
     const bool comma = c == ',' && text.size() > 1 && is_digit(text[1]) && !digits.empty();
     const bool exponent =
         (c == 'e' || c == 'E') && text.size() > 2 && !digits.empty() &&
@@ -56,7 +57,7 @@ std::optional<Quantity> quantity_after(std::string_view line, std::string_view k
   return quantity;
 }
 
-// Days since 1970-01-01 of the proleptic Gregorian calendar (H. Hinnant, chrono-compatible
+// Days since 1970-01-01 in the proleptic Gregorian calendar (H. Hinnant, chrono-compatible
 // low-level date algorithms).
 double days_from_civil(int year, int month, int day) {
   year -= month <= 2;
@@ -67,7 +68,8 @@ double days_from_civil(int year, int month, int day) {
   return era * 146097.0 + day_of_era - 719468;
 }
 
-// The number of exactly `count` digits at a place; nothing if another character is among these.
+// The number that `count` digits at a place of the text form; nothing if a character there is no
+// digit.
 std::optional<int> digits_at(std::string_view text, std::size_t at, std::size_t count) {
   if (at + count > text.size()) return std::nullopt;
   int value = 0;
@@ -99,7 +101,7 @@ std::optional<double> number_after(std::string_view line, std::string_view key) 
   const auto quantity = quantity_after(line, key);
   if (!quantity) return std::nullopt;
   const char unit = quantity->rest.empty() ? ' ' : quantity->rest[0];
-  // A letter counts as a unit only if no further letter follows: 4.34GB has no multiple.
+  // A letter is a multiple (K, M, G) only if no other letter follows, so 4.34GB has none.
   const bool alone =
       quantity->rest.size() < 2 || std::isalpha(static_cast<unsigned char>(quantity->rest[1])) == 0;
   if (alone && unit == 'K') return quantity->value * 1e3;
@@ -113,7 +115,7 @@ std::optional<double> bytes_after(std::string_view line, std::string_view key) {
   if (!quantity || quantity->value <= 0) return std::nullopt;
   std::string_view unit = quantity->rest;
   while (!unit.empty() && unit[0] == ' ') unit.remove_prefix(1);
-  // Megatron's lines have no unit; their heading says MB, which is MiB there.
+  // Megatron's lines have no unit; their heading says MB, but means MiB.
   const char letter = unit.empty() ? 'M' : unit[0];
   const double factor = letter == 'G' ? 1 << 30 : letter == 'K' ? 1 << 10 : 1 << 20;
   return quantity->value * factor;
@@ -126,7 +128,7 @@ std::optional<double> clock_in(std::string_view line) {
     const auto time =
         line[i + 10] == ' ' || line[i + 10] == 'T' ? time_of_day(line, i + 11) : std::nullopt;
     if (!time) continue;
-    // ISO order, else the American one: month/day/year.
+    // The date has ISO order, otherwise American order (month/day/year).
     const auto year = digits_at(line, i, 4), month = digits_at(line, i + 5, 2),
                day = digits_at(line, i + 8, 2);
     if (year && month && day) return days_from_civil(*year, *month, *day) * 86400 + *time;

@@ -1,6 +1,6 @@
-// Recognizes the program of a log, and reads its lines into entries. A text log is tried with the
-// line readers of all programs, and the program with the most readable lines wins; files of JSON
-// and CSV are told by their first character and their heading.
+// Recognises the program of a log, and reads its lines into entries. The line readers of all
+// programs try each line of a text log, and the program with the most lines wins. JSON is
+// recognised by the first character, CSV by the heading.
 //
 //   torchtitan    step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768
 //   Megatron-LM   iteration 2/ 100 | ... | elapsed time per iteration (ms): 5630.1 |
@@ -27,14 +27,14 @@ bool holds(std::string_view line, std::string_view part) {
   return line.find(part) != std::string_view::npos;
 }
 
-// The step number after a key, if it is plausible.
+// The step number after a key; nothing if there is none or it is implausible.
 std::optional<std::int64_t> step_after(std::string_view line, std::string_view key) {
   const auto value = number_after(line, key);
   if (!value || *value < 0 || *value > 1e15) return std::nullopt;
   return static_cast<std::int64_t>(*value);
 }
 
-// An entry of the step that `line` names under `key`, with the line's clock.
+// An entry for the step after `key`, with the date and time of the line.
 std::optional<LogEntry> entry_of(std::string_view line, std::string_view key) {
   const auto step = step_after(line, key);
   if (!step) return std::nullopt;
@@ -44,12 +44,11 @@ std::optional<LogEntry> entry_of(std::string_view line, std::string_view key) {
   return entry;
 }
 
-// Reads the lines of one program, and ignores all other lines. Returns true if it has read the
-// line.
+// Reads a line of one program's log. Returns false for all other lines.
 using LineReader = bool (*)(std::string_view line, TrainingLog& log);
 
-// "step:  3  loss: 4.9  memory: 9.46GiB(64.99%)  tps: 30,768" (components/metrics.py). `tps` is
-// tokens per second of one GPU, `wps` before 2025; `memory` is the reserved peak.
+// "step: 3 loss: 4.9 memory: 9.46GiB(64.99%) tps: 30,768" (components/metrics.py). `tps` (before
+// 2025 `wps`) is tokens per second of one GPU; `memory` is the peak of reserved memory.
 bool read_torchtitan(std::string_view line, TrainingLog& log) {
   const auto rate = holds(line, " tps:") ? number_after(line, "tps") : number_after(line, "wps");
   auto entry = entry_of(line, "step");
@@ -62,7 +61,7 @@ bool read_torchtitan(std::string_view line, TrainingLog& log) {
 }
 
 // "iteration 2/ 100 | ... | elapsed time per iteration (ms): 5630.1 | ..." (training/training.py),
-// and "[Rank 0] ... memory (MB) | allocated: ... | max allocated: ... | max reserved: ..." once
+// and "[Rank 0] ... memory (MB) | allocated: ... | max allocated: ... | max reserved: ..." once,
 // after the first steps.
 bool read_megatron(std::string_view line, TrainingLog& log) {
   if (holds(line, "max allocated:") && holds(line, "memory (MB)")) {
@@ -127,7 +126,7 @@ struct LineFormat {
   const char* program;
   LineReader read;
 };
-// The first reader that accepts a line gets it.
+// A line belongs to the first reader that accepts it.
 constexpr std::array line_formats{
     LineFormat{"nanotron", read_nanotron}, LineFormat{"Megatron-LM", read_megatron},
     LineFormat{"torchtitan", read_torchtitan}, LineFormat{"DeepSpeed", read_deepspeed},
@@ -143,8 +142,8 @@ std::vector<std::string_view> lines_of(const std::string& text) {
   return lines;
 }
 
-// A text log of the program with the most lines. Each line belongs to the first program that can
-// read it.
+// Reads a text log as the log of the program with the most lines. A line belongs to the first
+// program whose reader accepts it.
 TrainingLog text_log(const std::string& text) {
   std::array<TrainingLog, line_formats.size()> logs;
   std::array<int, line_formats.size()> hits{};
@@ -169,8 +168,8 @@ TrainingLog text_log(const std::string& text) {
   return log;
 }
 
-// A column by a part of its name, as W&B, TensorBoard, torchtitan, Composer, Megatron and Trainer
-// call it, and the field that it fills. `factor` converts to seconds or bytes.
+// A column, recognised by a part of its name (in W&B, TensorBoard, torchtitan, Composer, Megatron
+// or Trainer), and the field to which it belongs. `factor` converts to seconds or bytes.
 struct Column {
   const char* part;
   std::optional<double> LogEntry::*field;
@@ -178,7 +177,7 @@ struct Column {
   bool per_gpu;
 };
 constexpr double gib = 1 << 30;
-// The first part that is found decides, so special names precede general ones.
+// The first part that is found counts, so longer names precede shorter names that they contain.
 constexpr std::array columns{
     Column{"iteration-time", &LogEntry::seconds, 1, false},
     Column{"time_metrics/end_to_end(s)", &LogEntry::seconds, 1, false},
@@ -200,7 +199,7 @@ constexpr std::array columns{
     Column{"time/total", &LogEntry::clock, 3600, false},
 };
 
-// The column of steps, as several programs call it.
+// Whether the column contains steps; programs give it different names.
 bool is_step(const std::string& name) {
   constexpr std::array names{
       "step",          "_step",     "global_step", "train/global_step", "trainer/global_step",
@@ -208,8 +207,8 @@ bool is_step(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Puts a value into the entry under its column's name; unknown columns are ignored. W&B exports the
-// least and the greatest of grouped runs as columns NAME__MIN and NAME__MAX.
+// Stores a value in the entry's field for its column; unknown columns are ignored. W&B exports
+// minimum and maximum of grouped runs as columns NAME__MIN and NAME__MAX, which are ignored too.
 void take(const std::string& name, const std::string& text, LogEntry& entry, TrainingLog& log) {
   const std::string key = lower_case(name);
   const auto value = number_after(text, "");
@@ -244,7 +243,7 @@ TrainingLog csv_log(const std::string& text) {
   return log;
 }
 
-// One JSON object per line; lines that are none are skipped.
+// Reads one JSON object per line; other lines are skipped.
 TrainingLog json_lines_log(const std::string& text) {
   TrainingLog log;
   log.program = "JSON lines";
@@ -288,14 +287,14 @@ TrainingLog trainer_state(const nlohmann::json& state) {
   return log;
 }
 
-// "1 8.049": a file of steps and losses, which has a hint of its own.
+// Whether the file has only steps and losses ("1 8.049"), for which the error has a special hint.
 bool is_losses(const std::string& text) {
   const auto lines = lines_of(text);
   return !lines.empty() &&
          lines[0].find_first_not_of("0123456789.e+- \r") == std::string_view::npos;
 }
 
-// A heading with a column of steps.
+// Whether the first line is a heading with a column of steps.
 bool is_table(const std::string& text) {
   const std::string_view head = std::string_view(text).substr(0, text.find('\n'));
   const std::vector<std::string> names = csv_fields(head);
@@ -303,7 +302,7 @@ bool is_table(const std::string& text) {
                      [](const std::string& name) { return is_step(lower_case(name)); });
 }
 
-// The format by the first character, then by the heading.
+// Reads a log of any format, which the first character and the heading show.
 TrainingLog any_log(const std::string& text, const std::string& path) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const char begins = first == std::string::npos ? ' ' : text[first];
@@ -316,14 +315,15 @@ TrainingLog any_log(const std::string& text, const std::string& path) {
         throw file_error(path, "log_history", "is not as Trainer writes it");
       }
     }
-    // A console log whose first line is the Trainer's summary.
+    // A console log may begin with the Trainer's summary.
     if (holds(text, "train_runtime")) return text_log(text);
     return json_lines_log(text);
   }
   return is_table(text) ? csv_log(text) : text_log(text);
 }
 
-// Orders entries by step. The last line on a step counts: a restarted run repeats steps.
+// Sorts entries by step. If a step occurs several times, its last line counts, because a restarted
+// run repeats steps.
 void sort_by_step(TrainingLog& log) {
   std::map<std::int64_t, LogEntry> by_step;
   for (const LogEntry& entry : log.entries) by_step[entry.step] = entry;

@@ -1,5 +1,5 @@
-// Logs of training programs: step times and memory of a GPU. Use training_log() for any of the
-// formats; `import-metrics` and `diagnose` do (docs/import-metrics.md).
+// Reads logs of training programs: step times and memory of a GPU. training_log() reads all
+// formats; `import-metrics` and `diagnose` use it (docs/import-metrics.md).
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace lockstep {
 
-// The values of one line, after `step` steps. A rate or a time is the mean over the steps since the
-// previous line. Absent = the line does not say it.
+// The values of one line, written after step `step`. A rate or a time is the mean over the steps
+// since the previous line. A value that the line lacks is absent.
 struct LogEntry {
   std::int64_t step = 0;
   // Seconds of one step.
   std::optional<double> seconds;
-  // Seconds, from any origin, at which the line was written.
+  // Time at which the line was written, in seconds after any origin.
   std::optional<double> clock;
   // The rate of one GPU or of all GPUs; TrainingLog::per_gpu says which.
   std::optional<double> tokens_per_second;
   // The rate of all GPUs together.
   std::optional<double> samples_per_second;
-  // Bytes: the peak so far of one GPU's allocated memory, and of its reserved memory.
+  // Peaks of one GPU's allocated memory and of its reserved memory so far, in bytes.
   std::optional<double> allocated;
   std::optional<double> reserved;
 };
@@ -29,26 +29,26 @@ struct LogEntry {
 // A log in terms that all programs share.
 struct TrainingLog {
   std::string file;
-  // The program's name, for people.
+  // The program's name, in the spelling for people.
   std::string program;
-  // Ascending steps, one entry for each step that the log names.
+  // One entry for each step that the log names, by ascending step.
   std::vector<LogEntry> entries;
   // Whether tokens_per_second is the rate of one GPU.
   bool per_gpu = false;
-  // Mean seconds of a step over the whole run, where a summary says it.
+  // Mean seconds of a step over the whole run, if a summary states it.
   std::optional<double> mean_seconds;
-  // Samples of one step over all GPUs, where the log says it.
+  // Samples of one step over all GPUs, if the log states them.
   std::optional<double> global_batch;
-  // Number of GPUs, where rates of one and of all GPUs stand side by side.
+  // Number of GPUs, if the log has the rate of one GPU and that of all GPUs.
   std::optional<std::int64_t> gpus;
-  // Remarks for a person.
+  // Notes for the user.
   std::vector<std::string> notes;
 };
 
 // Reads text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer,
 // trainer_state.json, LLaMA-Factory's trainer_log.jsonl, JSONL, and CSV as W&B and TensorBoard
-// export it. The program is told by the lines. Throws ConfigError if the file is unreadable, or no
-// line has a known format.
+// export it. The program is recognised by the lines. Throws ConfigError if the file is unreadable,
+// or if no line has a known format.
 TrainingLog training_log(const std::string& path);
 
 }  // namespace lockstep

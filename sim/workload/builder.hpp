@@ -223,6 +223,10 @@ class LayerWriter {
   void flow(GradientFlow flow) { layer_.flow = flow; }
   // Adds temporary memory in bytes during forward and during backward.
   void workspace(double forward_bytes, double backward_bytes);
+  void sums_columns(std::int64_t rows, std::int64_t columns) {
+    layer_.summed_rows = rows;
+    layer_.summed_columns = columns;
+  }
   void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
   void host_workspace(double backward_bytes) {
     layer_.host_backward_workspace_bytes = backward_bytes;

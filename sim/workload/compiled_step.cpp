@@ -706,6 +706,7 @@ class CompiledGraph {
     own.backward = std::move(kept);
     own.forward_workspace_bytes = own.backward_workspace_bytes = 0;
     own.casts_gradient_last = false;
+    own.summed_rows = own.summed_columns = 0;
   }
 
   // Adjusts the kernels of an opaque layer. Products remain. Casts of its inputs become part of the

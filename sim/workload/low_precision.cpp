@@ -28,9 +28,10 @@ struct RecipeRule {
 // (forward, 1.84 and 1.45 ms) nearest to their measurements (docs/fast-path.md).
 constexpr double speed_by_row = 0.6;
 
-// Bytes per element include the scales of blocks: mxfp8 has one byte per 32 values, nvfp4 one per 16,
-// fp8-blockwise four per 128 (Transformer Engine's Float8BlockQuantizer). Weights under fp8-blockwise
-// have four bytes per 128 x 128 values, which this neglects. Scales of whole rows or tensors count 0.
+// Bytes per element include the scales of blocks: mxfp8 has one byte per 32 values, nvfp4 one per
+// 16, fp8-blockwise four per 128 (Transformer Engine's Float8BlockQuantizer). Weights under
+// fp8-blockwise have four bytes per 128 x 128 values, which this neglects. Scales of whole rows or
+// tensors count 0.
 RecipeRule rule_of(LowPrecisionRecipe recipe) {
   switch (recipe) {
     case LowPrecisionRecipe::none:

@@ -17,6 +17,7 @@
 #include "core/errors.hpp"
 #include "workload/compile.hpp"
 #include "workload/fine_tuning.hpp"
+#include "workload/framework.hpp"
 #include "workload/low_precision.hpp"
 #include "workload/recompute.hpp"
 #include "workload/step.hpp"
@@ -52,6 +53,8 @@ struct StepOptions {
   LowPrecision low_precision;
   // Micro-batches of one step, for which Transformer Engine quantises weights once.
   std::int64_t micro_batches = 1;
+  // Training code; nanotron's layers keep more tensors than PyTorch's.
+  FrameworkKind framework = FrameworkKind::pytorch;
 };
 
 // Reads a model file: the shipped model of that name, or the file at a path (a value that contains

@@ -121,6 +121,12 @@ Value fused(const OpCall& call, LayerWriter& layer, const Heads& heads,
     layer.workspace(0, accumulator);
   }
   for (const Value& value : inputs) layer.save(value, "query, key, value");
+  // nanotron copies queries, keys and values together to put samples first. It keeps the queries'
+  // part of this copy and a second copy of keys and values (models/llama.py). Grouped queries are
+  // copied separately.
+  if (step.options().framework == FrameworkKind::nanotron && heads.key == heads.query) {
+    layer.save_new("copied keys and values", key_bytes(step, heads, heads.tokens));
+  }
   layer.save(y, "output");
   layer.save_new("logsumexp", lse).with_output = true;
   return y;

@@ -102,8 +102,10 @@ Value product(const OpCall& call) {
   }
   if (input.requires_grad) layer.gemm(Pass::data_gradient, rows, in, out);
   if (trains) layer.gemm(Pass::weight_gradient, out, in, rows);
-  if (bias && layer.trains_last())
+  if (bias && layer.trains_last()) {
     bias_gradient(layer, step.bytes(y), static_cast<double>(step.elements(y)), out);
+    layer.sums_columns(rows, out);
+  }
   Value kept = x;
   if (input.kept_storage >= 0) kept.storage = input.kept_storage;
   // MatMul8bitLt saves its input, although no gradient needs it (bitsandbytes 0.50,

@@ -54,7 +54,8 @@ Value pool(const OpCall& call, bool max) {
   const double window = static_cast<double>(kernel) * kernel;
   layer.forward(KernelKind::pooling, in, out + indices, window * outputs);
   if (layer.backward_needed()) {
-    layer.backward(KernelKind::pooling, out + indices, in, window * outputs);
+    Kernel& gradient = layer.backward(KernelKind::pooling, out + indices, in, window * outputs);
+    if (max && !x.channels_last) gradient.searching_elements = call.step.elements(x);
     layer.save(x, "input");
     if (max) layer.save_new("indices", indices);
   }

@@ -216,6 +216,10 @@ Value cross_entropy(const OpCall& call) {
   // logits, first by the exponentials, then by the softmax and by the gradient
   // (tensor_parallel/cross_entropy.py).
   const bool in_place = !copies && (split || (tensor.split_loss && tensor.size == 1));
+  // nanotron's first subtracts the maximum out of place (parallel/tensor_parallel/functional.py).
+  if (in_place && upcast && step.options().framework == FrameworkKind::nanotron) {
+    layer.workspace(bytes - step.bytes(call.input()), 0);
+  }
   if (!in_place) layer.workspace(upcast ? bytes : 0, upcast ? 2 * bytes : likelihoods);
   // PyTorch's split loss holds the exponentials in addition to the shifted logits, and in backward
   // also their sum with the likelihoods' gradient (torch/distributed/tensor/parallel/loss.py).

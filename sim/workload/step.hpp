@@ -62,7 +62,10 @@ struct Kernel {
   double bytes_written = 0;
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // for gemm, convolution, attention
   ConvGeometry conv;                            // for convolution only
-  int launches = 1;                             // device kernels launched
+  // Backward of max pooling with channels first: elements of the input, each of which searches the
+  // windows that contain it. 0 for all other kernels.
+  std::int64_t searching_elements = 0;
+  int launches = 1;  // device kernels launched
   // ATen operators that the host dispatches for this entry in eager mode. An entry with operators
   // but without launches is only host work: explicit views, and in backward the AccumulateGrad node
   // of each parameter.
@@ -197,6 +200,8 @@ struct Layer {
   GradientFlow flow = GradientFlow::fresh;
   double forward_workspace_bytes = 0;  // temporary during its forward / backward
   double backward_workspace_bytes = 0;
+  // Shape of the matrix whose columns a matrix product sums for its bias's gradient; 0 = no bias.
+  std::int64_t summed_rows = 0, summed_columns = 0;
   // Whether backward ends with a cast of the input's gradient, so that the temporaries are freed
   // before that gradient is allocated.
   bool casts_gradient_last = false;

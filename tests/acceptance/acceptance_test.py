@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Does `lockstep acceptance` plan, go on, end in time and report, whatever the units do?
+"""Does `lockstep acceptance` plan, resume, end in time and report, whatever its units do?
 
-usage: acceptance_test.py [GROUP...]   (a class below)
-LOCKSTEP_PROGRAM is the built program; the programs that measure are replaced by stub_*.
+usage: acceptance_test.py [GROUP...]   (GROUP: a class below)
+LOCKSTEP_PROGRAM is the built program; stub_* replace the programs that measure.
 """
 import collections
 import json
@@ -18,7 +18,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAM = os.environ["LOCKSTEP_PROGRAM"]
-# Units of --device cpu --quick: probes, calibration, 4 single ranks, calibration of two, 5
+# The units of --device cpu --quick: probes, calibration, 4 single ranks, calibration of two ranks, and 5
 # strategies.
 QUICK_UNITS = 12
 H100 = "NVIDIA H100 80GB HBM3"
@@ -53,7 +53,7 @@ class Case(unittest.TestCase):
         return (self.output / "report.md").read_text()
 
     def listed(self, *arguments):
-        """Names, estimates and states of the units."""
+        """The names, estimates and states of the units."""
         run = self.start("--list", *arguments)
         self.assertEqual(run.returncode, 0, run.stderr)
         return [re.split("  +", line) for line in run.stdout.splitlines()[1:-1]]
@@ -220,7 +220,7 @@ class Failing(Case):
 
     def test_what_needs_more_than_a_whole_call_is_not_left_for_ever(self):
         codes = []
-        while len(codes) < 6 and (not codes or codes[-1] == 3):  # the others follow meanwhile
+        while len(codes) < 6 and (not codes or codes[-1] == 3):  # each call measures other units meanwhile
             codes.append(self.quick("--time-limit", "1.2 s", stages="models,validate,report",
                                     STUB_HANG="--models lenet5").returncode)
         self.assertEqual((codes[0], codes[-1]), (3, 1), codes)
@@ -241,7 +241,7 @@ class Failing(Case):
 
 
 class Device(Case):
-    """--device cuda:0, with stand-ins."""
+    """The options of --device cuda:0, with stand-ins for a GPU."""
 
     def gpu(self, *arguments, gpu=H100, **stub):
         return self.start("--quick", *arguments, STUB_GPU=gpu, **stub)
@@ -274,7 +274,7 @@ class Device(Case):
         run = self.gpu("--stages", "models", gpu="NVIDIA H200")
         self.assertEqual(run.returncode, 2)
         self.assertIn(f"holds results of '{H100}', this is 'NVIDIA H200'", run.stderr)
-        # ... and the report needs no GPU.
+        # The report needs no GPU.
         self.assertEqual(self.start("--quick", "--stages", "report").returncode, 0)
 
     def predict(self, **stub):
@@ -296,7 +296,7 @@ class Device(Case):
 
 class Measured(Case):
     def test_what_a_gpu_really_did_is_predicted_within_the_bars(self):
-        """Nothing but the simulator can change this: profile and real runs lie in the repository."""
+        """Only the simulator can change this result: profile and real runs are files of the repository."""
         kept = pathlib.Path(os.environ["LOCKSTEP_DATA"]) / "platforms/measurements/h100-sxm5-80gb"
         shutil.copytree(kept, self.output)
         run = self.start("--device", "cuda:0", "--stages", "report", "--json")

@@ -1,4 +1,6 @@
-// The report about incomplete results, and about the errors of predictions.
+// Does the acceptance report set each real run beside its prediction, name each missing result, and
+// judge the bars by the right errors? The results are made up so that every error is a round
+// figure.
 #include "acceptance/report.hpp"
 
 #include <gmock/gmock.h>
@@ -37,7 +39,7 @@ Prediction predicted(const Figures& figures, const ProvenanceShare& from) {
   return p;
 }
 
-// Results of an interrupted call, with errors that are easy to see.
+// Results of an interrupted acceptance run, with errors that are easy to see.
 Findings partial_findings() {
   AcceptanceOptions options;
   options.models = {"resnet50", "gpt2", "resnet101"};
@@ -100,7 +102,7 @@ TEST(AcceptanceReport, BarsAreMediansOfWhatWasNotCalibrated) {
   }
 }
 
-// A run without a prediction must not look like a compared one.
+// A run without a prediction must be named as such and must not appear among the compared runs.
 TEST(AcceptanceReport, SaysWhatIsMissingAndWhy) {
   const std::string text = acceptance_report(partial_findings());
   EXPECT_THAT(text, HasSubstr("## What did not run\n\n"

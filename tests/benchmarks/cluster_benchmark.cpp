@@ -1,4 +1,5 @@
-// How fast is the scheduler: 10,000 jobs on 64 nodes of 8 GPUs, of which some are elastic.
+// How fast is the scheduler? The input is 10,000 jobs on 64 nodes of 8 GPUs; some of the jobs are
+// elastic.
 #include <benchmark/benchmark.h>
 
 #include "../cluster/jobs.hpp"
@@ -16,7 +17,7 @@ void measure_schedule(benchmark::State& state, const std::vector<JobKind>& kinds
   state.SetLabel(enum_name(policy));
 }
 
-// A third is elastic.
+// 10,000 jobs that arrive over some 130 hours. Every third job is elastic.
 void ten_thousand_jobs(benchmark::State& state) {
   GeneratedSpec spec;
   spec.count = 10'000;
@@ -39,7 +40,8 @@ void ten_thousand_jobs(benchmark::State& state) {
 }
 BENCHMARK(ten_thousand_jobs)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
 
-// All arrive within a minute, half of them elastic: every event examines a line of thousands.
+// All jobs arrive within a minute and half of the jobs are elastic, so every event examines a queue
+// of thousands.
 void ten_thousand_at_once(benchmark::State& state) {
   GeneratedSpec spec;
   spec.count = 10'000;

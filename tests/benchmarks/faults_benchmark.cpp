@@ -1,5 +1,5 @@
-// How fast are long runs with failures: 16,384 GPUs for 30 days, failing every 3 hours, twenty
-// times as a scenario has them played, with every kind of recovery.
+// How fast are long runs with failures? The input is 16,384 GPUs for 30 days with a failure every 3
+// hours, in twenty repetitions (the number that a scenario plays), with every kind of recovery.
 #include <benchmark/benchmark.h>
 
 #include "../faults/fixture.hpp"
@@ -27,7 +27,8 @@ void month_of_2048_nodes(benchmark::State& state) {
 }
 BENCHMARK(month_of_2048_nodes)->Unit(benchmark::kMillisecond);
 
-// Staged checkpoints, a copy in memory in every step, hot spares, slow nodes that are evicted.
+// Staged checkpoints, a copy in memory after every step, hot spares, and slow nodes that are
+// evicted.
 void month_of_2048_nodes_with_copies(benchmark::State& state) {
   LongRun plan = month();
   plan.copy_seconds = 1;

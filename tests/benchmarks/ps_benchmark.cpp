@@ -1,5 +1,5 @@
-// How fast is the simulator: asynchronous workers that share a server's link, on the loop.
-// Processor time of the run, for workers x updates of each.
+// How fast is the simulator with asynchronous workers that share a server's link, on the loop? The
+// arguments are the numbers of workers and of updates per worker; the result is processor time.
 #include <benchmark/benchmark.h>
 
 #include "../strategies/ps_fixture.hpp"

@@ -1,5 +1,6 @@
-// The cost of stale copies in the replay: LeNet-5 trained alone, beside seventeen workers whose
-// gradients are sixteen updates old. Processor time of 200 updates; the goal is at most 10 % more.
+// How much do stale copies of the weights cost the replay? LeNet-5 is trained alone, and beside
+// seventeen workers whose gradients are sixteen updates old. The result is the processor time of
+// 200 updates; the goal is at most 10 % more with stale copies.
 #include <benchmark/benchmark.h>
 
 #include "../calibrate/replay_plans.hpp"

@@ -1,4 +1,4 @@
-// Does `run` report the reached accuracy, and continue an interrupted study?
+// Does `run` report the reached accuracy, and does it continue an interrupted study?
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,12 +30,12 @@ strategies:
   - parameter_server: {consistency: async}
 convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, target: 50%)";
 
-  // With `for_itself` a test has its own cache; with `for_others` all such tests share one.
+  // With `for_itself` a test has a cache of its own; all tests with `for_others` share one.
   enum class Keeps { for_itself, for_others };
   explicit Study(const std::string& more = "}\n", Keeps keeps = Keeps::for_others)
       : more_(more), keeps_(keeps) {}
   explicit Study(Keeps keeps) : Study("}\n", keeps) {}
-  // Stands until the next one is asked for.
+  // Starts the command. The reference is valid until the next call.
   Command& run(const std::string& arguments = "--json", const std::string& before = "",
                const std::string& verb = "run") {
     command_.emplace(verb + " " + file() + " " + arguments,
@@ -64,7 +64,8 @@ convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, targ
   }
 
  private:
-  // Beside the program: every test leaves the temporary folder as it was.
+  // The shared cache lies in the working folder, because every test must leave the temporary folder
+  // as it was.
   struct Common {
     const std::filesystem::path path =
         std::filesystem::current_path() / fmt::format("kept-trainings-{}", getpid());
@@ -72,7 +73,7 @@ convergence: {data: synthetic, seeds: 2, evaluations: 4, test_samples: 100, targ
     ~Common() { std::filesystem::remove_all(path); }
   };
   std::string cache() const {
-    static const Common common;  // a training takes a second, most of it LibTorch's start
+    static const Common common;  // a training takes a second, mostly for LibTorch's start
     return keeps_ == Keeps::for_itself ? folder.file("cache").string() : common.path.string();
   }
 
@@ -92,18 +93,19 @@ TEST(Accuracy, IsTrainedInTheSimulatedOrderAndKept) {
     const json& a = p.at("accuracy");
     EXPECT_EQ(a.at("seeds"), 2);
     ASSERT_EQ(a.at("curve").size(), 4u);
-    EXPECT_GT(a.at("mean"), 0.15) << p.at("strategy");  // of ten classes, and after 40 updates
-    // The last moment is the end of the predicted run.
+    EXPECT_GT(a.at("mean"), 0.15) << p.at("strategy");  // with ten classes, after 40 updates
+    // The curve ends when the predicted run ends.
     EXPECT_NEAR(a.at("curve").back().at("seconds").get<double>(),
                 p.at("total_seconds").get<double>(), 0.06 * p.at("total_seconds").get<double>());
   }
-  // DDP and FSDP learn the same, one worker without staleness does, too: three different learners.
+  // DDP and FSDP learn the same. So does an asynchronous server with one worker, because nothing is
+  // stale. Three different trainings are left.
   EXPECT_EQ(predictions[0].at("accuracy").at("mean"), predictions[2].at("accuracy").at("mean"));
   EXPECT_EQ(predictions[1].at("accuracy").at("mean"), predictions[3].at("accuracy").at("mean"));
   EXPECT_EQ(predictions[0].at("accuracy").at("mean"), predictions[4].at("accuracy").at("mean"));
   EXPECT_NE(predictions[1].at("accuracy").at("curve"), predictions[5].at("accuracy").at("curve"));
 
-  // A second run trains nothing; without the cache, it gives the same result.
+  // A second run trains nothing. Without the cache it trains and gives the same result.
   const std::size_t kept = study.kept();
   EXPECT_GE(kept, 6u);
   Command& again = study.run();
@@ -116,7 +118,8 @@ TEST(Accuracy, IsTrainedInTheSimulatedOrderAndKept) {
   EXPECT_EQ(fresh.out(), answer);
 }
 
-// Two seeds of three different learners: nothing is stale with one worker.
+// With one worker nothing is stale, so weighting by age changes nothing: three different trainings
+// with two seeds each.
 TEST(Accuracy, IsTrainedOnceWhereOnlyNamesDiffer) {
   Study study(Study::Keeps::for_itself);
   study.scenario.replace(
@@ -138,8 +141,8 @@ TEST(Accuracy, IsSaidInATableAndASentence) {
                                             HasSubstr("No point reaches 50.0 % with every seed.")));
 }
 
-// The page's scripts draw accuracy over time and against time and price (.ci/nightly pages); their
-// input is in the page's data.
+// The page's scripts draw accuracy over time, and against time and price (.ci/nightly pages). This
+// test checks the data from which they draw.
 TEST(Accuracy, IsInThePagesDataWithTimeAndPrice) {
   Study study;
   const std::string page = study.page();
@@ -202,7 +205,8 @@ TEST(Accuracy, DependsOnEveryOption) {
   }
 }
 
-// Each of these is a training of its own, because the strategy or the step changes gradients.
+// Each of these strategies is a training of its own, because the strategy or the step changes
+// gradients.
 TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   const auto entries = [](const std::string& options) {
     return "strategies:\n" + options +
@@ -228,8 +232,8 @@ TEST(Accuracy, DependsOnWhatIsDoneToGradients) {
   EXPECT_EQ(study.kept(), 18u);
 }
 
-// The same for synchronous ranks: every hook and every option of it is a training of its own,
-// unless it sends the same gradients in other messages.
+// For synchronous ranks every communication hook with every option is a training of its own, except
+// hooks that only split the same gradients into other messages.
 TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   const std::vector<std::string> others{
       "comm_hook: fp16-compress",
@@ -246,7 +250,7 @@ TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   };
   const std::vector<std::string> known{
       "{ddp: {first_bucket_size: 4 KiB}}",
-      "{ddp: {gradient_element_size: 2 B}}",  // that of bf16-compress
+      "{ddp: {gradient_element_size: 2 B}}",  // the size of bf16-compress
       "{ddp: {comm_hook: sign, first_bucket_size: 4 KiB}}",
       "{ddp: {comm_hook: powersgd, power_sgd_rank: 2}}",
       "{zero: {offload: {optimizer: host}}}",
@@ -276,7 +280,7 @@ TEST(Accuracy, DependsOnWhatIsDoneToTheMean) {
   EXPECT_THAT(command.out(), testing::Not(HasSubstr("learnt without")));
 }
 
-// Momentum comes after the mean and its clipping, for every `momentum_at`.
+// For synchronous ranks momentum applies to the clipped mean, for every value of `momentum_at`.
 TEST(Accuracy, OfRanksInStepHasTheirOwnOptimizersMomentum) {
   const auto curves = [](const std::string& place) {
     Study study(", momentum_at: " + place + "}\n");
@@ -316,7 +320,7 @@ TEST(Accuracy, SaysWhatItIsLearntWithout) {
 }
 
 TEST(Accuracy, IsThatOfTheBestRecipeWhereItIsTuned) {
-  // A million is no rate to learn with, 1e-9 learns nothing in 40 updates.
+  // A rate of a million diverges, and 1e-9 learns nothing in 40 updates.
   Study tuned(", tune: {learning_rate: [1e-9, 0.02, 1e6], momentum: 0.5}}\n");
   tuned.scenario.replace(tuned.scenario.find("seeds: 2"), 8, "seeds: 1");
   Command& command = tuned.run();
@@ -336,18 +340,19 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   const std::string answer = first.out();
   EXPECT_THAT(answer, HasSubstr("  accuracy\n"));
   EXPECT_THAT(answer, HasSubstr("memory and accuracy at once"));
-  // Two seeds each of two GPUs that step together, of these with gradients in fp16, and of the
-  // asynchronous server.
+  // The trainings are two seeds each of two synchronous GPUs, of these with gradients in fp16, and
+  // of the asynchronous server.
   const std::size_t kept = study.kept();
   EXPECT_EQ(kept, 6u);
   Command& again = study.run("--min-accuracy 15%", "", "recommend");
   ASSERT_EQ(again.wait(), 0);
   EXPECT_EQ(again.out(), answer);
   EXPECT_EQ(study.kept(), kept);
-  // `run` knows them: the same trainings.
+  // `run` finds the same trainings in the cache.
   Command& run = study.run();
   ASSERT_EQ(run.wait(), 0);
-  // Except for one GPU, and the server on two GPUs, which another engine simulates.
+  // New are only the trainings of one GPU, and of the server on two GPUs, whose schedule another
+  // engine simulates.
   EXPECT_LE(study.kept(), kept + 4);
   const json predictions = json::parse(run.out()).at("predictions");
   EXPECT_THAT(answer,
@@ -376,7 +381,7 @@ TEST(Accuracy, IsALimitOfARecommendation) {
   EXPECT_EQ(alone.out(), "");
 }
 
-// Six trainings one after another, of which some are done when it is stopped.
+// Six trainings run one after the other; some are done when the command is stopped.
 TEST(Accuracy, GoesOnWhereItWasStopped) {
   Study study(Study::Keeps::for_itself);
   study.scenario.replace(study.scenario.find("samples: 640"), 12, "samples: 1280");
@@ -407,7 +412,7 @@ TEST(Accuracy, GoesOnWhereItWasStopped) {
   EXPECT_EQ(study.kept(), all);
 }
 
-// Without space for the cache, prediction and accuracy stay.
+// If the cache has no space, prediction and accuracy are printed all the same.
 TEST(Accuracy, WithoutRoomForItsFilesIsAWarning) {
   Study study;
   study.scenario.replace(study.scenario.find("gpus: [1, 2]"), 12, "gpus: 1");

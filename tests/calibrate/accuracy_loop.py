@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A job really trained beside its prediction: staleness and accuracy.
+"""Does a prediction meet a real training of the same job, in staleness and accuracy?
 
 accuracy_loop.py LOCKSTEP CALIBRATE [SEEDS]: trains scenarios/accuracy/as_really_trained.yaml for real with SEEDS seeds
-(default 5), predicts it, and prints both as a Markdown table. Needs two cores and fashion-mnist. Exit 1 when the real
-mean accuracy lies outside the prediction's interval widened by the real runs' own spread, or the mean staleness is off
-by more than 10 %.
+(default 5), predicts it, and prints both as a Markdown table. It needs two cores and fashion-mnist. Exit code 1 if the
+real mean accuracy lies outside the prediction's interval, widened by the spread of the real runs, or if the mean
+staleness differs by more than 10 %.
 """
 import json
 import os
@@ -28,7 +28,7 @@ def output(words, **environment):
 
 
 def interval90(values):
-    """Of a mean, by Student's t."""
+    """The 90 % interval of the mean, by Student's t."""
     t = {2: 6.31, 3: 2.92, 4: 2.35, 5: 2.13, 6: 2.02, 7: 1.94, 8: 1.89}[len(values)]
     return t * statistics.stdev(values) / len(values) ** 0.5
 
@@ -44,7 +44,7 @@ def main():
                        LOCKSTEP_DATA=str(ROOT))["runs"][0] for seed in range(1, seeds + 1)]
         accuracies = [run["test_accuracy"] for run in runs]
         mean, spread = statistics.mean(accuracies), interval90(accuracies)
-        none = {"mean": 0, "p99": 0}  # ranks without a server
+        none = {"mean": 0, "p99": 0}  # for ranks without a server
         real = [run.get("staleness", none) for run in runs]
         stale = statistics.mean(one["mean"] for one in real)
         low, high = prediction["accuracy"]["interval"]

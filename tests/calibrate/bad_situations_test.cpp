@@ -1,4 +1,4 @@
-// How do `calibrate` and `train` end when something happens to them?
+// How do `calibrate` and `train` end if something goes wrong?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -16,8 +16,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Within these seconds everything is over: SIGTERM, two seconds' grace, SIGKILL, and a busy
-// machine.
+// A command must end within this number of seconds: SIGTERM, two seconds of grace, SIGKILL, and
+// some time for a busy machine.
 constexpr double soon = 10;
 
 void expect_nothing_left(const Command& command, const std::vector<pid_t>& ranks) {
@@ -72,8 +72,8 @@ INSTANTIATE_TEST_SUITE_P(Training, EveryStrategy,
                            return name;
                          });
 
-// Its messages to and from that rank are predicted for one core. With two cores the third rank's
-// neighbour would otherwise get it.
+// The server must run on the first rank's core, because its messages with this rank are predicted
+// for one core. Placed in turn on two cores it would share the second rank's.
 TEST(Training, ServesFromTheFirstRanksCore) {
   Command command("train --model lenet5 --steps 1000000 --strategy ps-sync --ranks 3");
   const auto ranks = command.ranks_under_way(4);
@@ -90,14 +90,14 @@ TEST(Training, ServesFromTheFirstRanksCore) {
 
 constexpr const char* quick = " --minimum 6 --maximum 8 --width 50% --most-time 2s";
 
-// Sanitizers need more address space than the tests leave a program.
+// Sanitizers need more address space than these tests allow.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool has_shadow_memory = true;
 #else
 constexpr bool has_shadow_memory = false;
 #endif
 
-// LibTorch's own word for it is certain; a signal is not.
+// LibTorch's own message is certain; a signal may have other causes.
 TEST(Training, OutOfMemoryNamesTheRankAndTheSize) {
   if (has_shadow_memory) GTEST_SKIP() << "built with sanitizers";
   Command command("train --model vgg11 --image 3x64x64 --batch 1500", "ulimit -v 4000000;");
@@ -108,7 +108,7 @@ TEST(Training, OutOfMemoryNamesTheRankAndTheSize) {
 }
 
 TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
-  // The second batch takes as long as it may.
+  // The second batch is measured for as long as allowed, so the interrupt hits it.
   Command command(
       "calibrate --models lenet5 --batches 1,2 --minimum 6 --maximum 1000000 "
       "--width 0.001% --most-time 3s --ranks 2 -o kept");
@@ -128,7 +128,7 @@ TEST(Calibrate, KeepsWhatItHadOnCtrlC) {
   expect_nothing_left(command, ranks);
 }
 
-// A profile grows over runs: disturbances of an earlier run are no noise of this one.
+// A profile grows over several runs; disturbances of an earlier run must not count for this one.
 TEST(Calibrate, NotesTheNoiseOfThisRunOnly) {
   Command command(std::string("calibrate --models lenet5 --batches 1") + quick + " -o kept",
                   "until test -f kept/profile.yaml; do sleep 0.01; done;");
@@ -143,8 +143,8 @@ TEST(Calibrate, NotesTheNoiseOfThisRunOnly) {
   EXPECT_GT(profile.noise.samples, 0);
 }
 
-// The first layer of 30000 images needs 7.9 GB beside their own 1.5, and address space is limited
-// to 8 GB: LibTorch is refused memory at once.
+// The first layer needs 7.9 GB for 30000 images, which take 1.5 GB themselves. The address space is
+// limited to 8 GB, so LibTorch is refused memory at once.
 TEST(Calibrate, SkipsABatchThatDoesNotFit) {
   if (has_shadow_memory) GTEST_SKIP() << "built with sanitizers";
   Command command(std::string("calibrate --models resnet18 --image 3x64x64 --batches 30000,1") +
@@ -160,7 +160,7 @@ TEST(Calibrate, SkipsABatchThatDoesNotFit) {
   EXPECT_FALSE(profile.copies.empty());
 }
 
-// The kernel kills a process that has used too much memory; but other programs can kill, too.
+// The kernel kills a process that uses too much memory, and other programs may kill a process, too.
 TEST(Calibrate, SkipsABatchWhoseRankIsKilled) {
   Command command(
       "calibrate --models lenet5 --batches 4,1 --minimum 6 --maximum 1000000 "

@@ -1,4 +1,5 @@
-// The closed loop's platform, its estimate of its own duration, and its summary of measurements.
+// Are the closed loop's platform, its estimate of its own duration, and its summary of measurements
+// right?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +18,8 @@
 namespace lockstep::closed_loop_platform_test {
 namespace {
 
-// Each rank is pinned to a core, and has no more than that one however many there are.
+// Each rank is pinned to one core, so the prediction assumes one core per rank, even if the machine
+// has more.
 TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
   const RunFolder folder;
   const std::string path = folder.file("platform.yaml");
@@ -39,7 +41,8 @@ TEST(ClosedLoop, PredictsForTheCoresThatTheRanksHave) {
   EXPECT_EQ(linked.host.cores, 1);
 }
 
-// Asynchronous steps come in bunches, so a real run reports their mean.
+// Asynchronous steps come in bunches, so a real run reports their mean, and the prediction's mean
+// is compared.
 TEST(ClosedLoop, ComparesLikeWithLike) {
   RealRun run;
   run.step_seconds = 2;
@@ -61,7 +64,7 @@ RealRun run_of(std::vector<double> steps) {
   return run;
 }
 
-// Does a machine with other work get a verdict on the prediction?
+// A repetition on a disturbed machine must not decide about the prediction.
 TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   ClosedLoopOptions options;
   options.max_error = 0.1;
@@ -73,7 +76,7 @@ TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   const std::vector<double> equal{1, 1.01, 0.99, 1.02, 0.98, 1, 1, 1};
   std::vector<Truth> truths(1);
   const auto report = [&] { return closed_loop_report(options, record, truths); };
-  // A right prediction: not even that passes where nothing was quiet.
+  // Without a quiet repetition even a correct prediction does not pass.
   add_repetition(truths[0], run_of(equal), predicted, {.seconds = 5, .foreign = 0.8});
   add_repetition(truths[0], run_of({1, 2, 1, 3, 1, 2, 3, 2}), predicted, {.seconds = 5});
   EXPECT_EQ(quiet_repetitions(truths[0], options), 0U);
@@ -82,7 +85,7 @@ TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   EXPECT_EQ(exit_code(options, report()), 75);
   EXPECT_THAT(report().text, testing::HasSubstr("fsdp: the machine was quiet in 0 of 2 repetitions "
                                                 "(others had up to 0.80 cores"));
-  // A quiet one decides alone, for and against.
+  // A single quiet repetition decides, for or against the prediction.
   add_repetition(truths[0], run_of(equal), predicted, {.seconds = 5, .foreign = 0.05});
   EXPECT_TRUE(report().decided);
   EXPECT_NEAR(report().worst, 0, 1e-12);
@@ -95,8 +98,8 @@ TEST(ClosedLoop, GivesItsVerdictOverQuietRepetitionsOnly) {
   EXPECT_THAT(report().text, testing::HasSubstr("quiet in 1 of 3"));
 }
 
-// A machine that computes slower in the run than during its measurement is distinguished from a
-// wrong prediction.
+// A machine that computes slower in the run than during its measurement must be distinguishable
+// from a wrong prediction.
 TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
   ClosedLoopOptions options;
   ResultRecord record;
@@ -117,13 +120,16 @@ TEST(ClosedLoop, SaysHowItPredictsWithTheComputeOfTheRun) {
   add_own_compute(truths[0], {1.1, 1.3}, so);
   const LoopReport report = closed_loop_report(options, record, truths);
   EXPECT_THAT(report.text, testing::HasSubstr("+20.0 %    -2.0 %"));
-  EXPECT_NEAR(report.worst, 0.1, 1e-12);  // what a user would have been told
+  // the verdict uses the prediction as a user would have seen it
+  EXPECT_NEAR(report.worst, 0.1, 1e-12);
   add_repetition(truths[0], run, predicted);
   EXPECT_THAT(closed_loop_report(options, record, truths).text,
-              testing::HasSubstr("-10.0 .. -10.0        -         -"));  // not known of this one
+              // the compute of this repetition is not known
+              testing::HasSubstr("-10.0 .. -10.0        -         -"));
 }
 
-// Six repetitions are needed; their error is the pseudo-median of the repetitions'.
+// From six repetitions on, the error is the pseudo-median of the repetitions' errors, with an
+// interval.
 TEST(ClosedLoop, SaysHowSureAnErrorIsWhereRepetitionsAreEnough) {
   ClosedLoopOptions options;
   ResultRecord record;
@@ -176,7 +182,7 @@ TEST(ClosedLoop, SumsTheLayersThatWereMeasured) {
   model.batches[1].samples = 8;
   model.batches[1].layers = {{"a", 0.25, 0.5}, {"b", 0.125, std::nullopt}};
   EXPECT_EQ(measured_compute(options, profile), 0.875);
-  model.batches[1].step_factors = {1, 1, 1, 1, 2};  // one was interrupted
+  model.batches[1].step_factors = {1, 1, 1, 1, 2};  // one step was interrupted
   EXPECT_DOUBLE_EQ(measured_compute(options, profile), 1.2 * 0.875);
 }
 
@@ -185,9 +191,9 @@ TEST(Estimate, GrowsWithWhatIsAsked) {
   const std::vector<double> sizes{1 << 16, 1 << 20, 1 << 23, 1 << 26};
   ClosedLoopOptions options;
   EXPECT_LT(estimate_loop(options, 5, sizes, small, 0, 0).total(),
-            300);  // what no option says, without pauses
+            300);  // with default options and without pauses
   EXPECT_GT(estimate_loop(options, 5, sizes, large, 0, 0).total(),
-            3600);  // VGG-16 at 224 x 224 on a core
+            3600);  // VGG-16 at 224 x 224 on one core
   const double loopback = estimate_loop(options, 1, sizes, small, 0, 0).first;
   const double pauses = 2 * layer_repetitions * layer_pause;
   EXPECT_DOUBLE_EQ(
@@ -196,9 +202,10 @@ TEST(Estimate, GrowsWithWhatIsAsked) {
   EXPECT_DOUBLE_EQ(estimate_loop(options, 1, sizes, small, 0, 2).total(),
                    estimate_loop(options, 1, sizes, small, 0, 0).total() +
                        2 * options.repetitions * hook_seconds(options.layers_seconds));
-  EXPECT_DOUBLE_EQ(estimate_loop(options, 1, sizes, small, 6, 0).first,  // all of them
+  // all strategies need the pause
+  EXPECT_DOUBLE_EQ(estimate_loop(options, 1, sizes, small, 6, 0).first,
                    estimate_loop(options, 1, sizes, small, 0, 0).first + pauses);
-  options.network = "1 Gbit/s";  // thirty times 64 MiB take longer than what a size is given
+  options.network = "1 Gbit/s";  // thirty times 64 MiB take longer than the time allotted to a size
   const double slow = estimate_loop(options, 1, sizes, small, 0, 0).first;
   EXPECT_NEAR(slow - loopback, 30 * (1 << 26) / 125e6 - 2 * options.collective_seconds, 1);
   options.network = "loopback";

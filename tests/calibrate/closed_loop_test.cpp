@@ -1,4 +1,4 @@
-// How does `lockstep closed-loop` end when it cannot go on?
+// How does `lockstep closed-loop` end if it cannot continue?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::vector<pid_t> children(pid_t parent) {
 TEST(ClosedLoop, EndsOnOneSignalAndSaysWhereTheProfileIs) {
   Command command("closed-loop --model lenet5 -o kept", measuring_half, "> out 2> err",
                   LOCKSTEP_PROGRAM);
-  // The program, its measuring half and two ranks.
+  // The processes are the program, its measuring half and two ranks.
   ASSERT_TRUE(Command::until([&] { return children(command.pid()).size() == 3; })) << command.err();
   ASSERT_EQ(command.ranks_under_way(2, ".layers").size(), 1u) << command.err();
   const std::vector<pid_t> below = children(command.pid());
@@ -122,7 +122,7 @@ Profile lenet_profile(double step_sigma) {
   return profile;
 }
 
-// If training fails, results of the steps before it are in the folder.
+// Runs the loop until training, which fails. The results of the steps before it are in the folder.
 std::filesystem::path loop_until_training(Command& command, const Profile& profile) {
   save_profile(command.path() / "kept", profile);
   EXPECT_EQ(command.wait(), 1) << command.err();
@@ -167,7 +167,8 @@ TEST(ClosedLoop, PredictsWithTheStepsThatWereMeasuredThemselves) {
   EXPECT_EQ(text_of(folder / "step_factors.txt"), "0.9\n1\n1\n1.1\n1.5\n");
 }
 
-// The folder may be moved, or copied and changed.
+// The folder may be moved, or copied and changed, so its files refer to each other by relative
+// paths.
 TEST(ClosedLoop, NamesItsFilesByTheirPlaceInTheFolder) {
   EXPECT_THAT(scenario_with(lenet_profile(0)),
               testing::AllOf(HasSubstr("platform: platform.yaml"),
@@ -185,7 +186,7 @@ TEST(ClosedLoop, SaysFirstHowLongItTakesAndThatRanksShareACore) {
   EXPECT_THAT(command.err(), HasSubstr("\nthis takes about "));
 }
 
-// scaled_dot_product_attention came with LibTorch 2.
+// LibTorch has scaled_dot_product_attention from version 2 on.
 TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
   Profile profile = lenet_profile(0);
   for (const auto& [version, attention] : std::map<std::string, std::string>{
@@ -195,8 +196,9 @@ TEST(ClosedLoop, PredictsTheAttentionOfTheLibraryThatMeasured) {
   }
 }
 
-// A script replaces the measuring half: it appends the part of its words that `note` selects to
-// `calls`, and answers with the output of `train`. It begins when the folder has a profile.
+// A shell script that replaces the measuring half. It writes the words that `note` selects to
+// `calls`, and for `train` prints the output of an earlier training. It is created once the folder
+// has a profile.
 std::string noting_half(const std::string& note, const Command& train) {
   return fmt::format(
       "until test -f kept/profile.yaml; do sleep 0.01; done;"
@@ -205,7 +207,8 @@ std::string noting_half(const std::string& note, const Command& train) {
       note, "$PWD", train.path().string());
 }
 
-// A shared machine changes its speed by the minute.
+// The speed of a shared machine changes within minutes, so measurements are repeated close to each
+// run.
 TEST(ClosedLoop, MeasuresCollectivesForEveryRepetitionAndLayersBeforeEveryRun) {
   Command train("train --model lenet5 --batch 8 --steps 2 --json");
   ASSERT_EQ(train.wait(), 0) << train.err();
@@ -220,7 +223,8 @@ TEST(ClosedLoop, MeasuresCollectivesForEveryRepetitionAndLayersBeforeEveryRun) {
   EXPECT_EQ(text_of(command.path() / "calls"), "calibrate\n" + repetition + repetition);
 }
 
-// Each run's layers are measured as its ranks compute; the first ones as the first run's.
+// The layers are measured as the ranks of each run compute: with a pause before each step for
+// asynchronous workers only. The first measurement has the pause of the first run.
 TEST(ClosedLoop, PausesBeforeTheStepsOfServersWorkersOnly) {
   Command train("train --model lenet5 --batch 8 --steps 2 --strategy ps-async --json");
   ASSERT_EQ(train.wait(), 0) << train.err();
@@ -236,13 +240,13 @@ TEST(ClosedLoop, PausesBeforeTheStepsOfServersWorkersOnly) {
     pauses.push_back(calls.substr(at + 8, calls.find(" s ", at) - at - 8));
   }
   EXPECT_EQ(pauses, (std::vector<std::string>{"0", "0", "0.1"}));
-  // Only messages are as large as all parameters.
+  // Only a server's messages are as large as all parameters.
   EXPECT_THAT(calls, HasSubstr("--collectives send_recv --sizes 16 KiB,246824 B,1 MiB"));
   EXPECT_THAT(calls, HasSubstr("broadcast --sizes 16 KiB,1 MiB"));
 }
 
-// Buffers and first buckets are smaller than usual requested sizes, and a curve is unknown below
-// its first point.
+// Buffers and first buckets are smaller than the usual sizes, and a curve is unknown below its
+// first point, so a small size is always measured.
 TEST(ClosedLoop, AlwaysMeasuresASmallCollectiveAndTheMessageOfAServer) {
   // LeNet-5 has 61706 parameters.
   for (const auto& [asked, measured] : std::map<std::string, std::string>{
@@ -286,7 +290,7 @@ TEST(ClosedLoop, ThatFailsLeavesNoFolderOfItsOwn) {
   for (const auto& entry : std::filesystem::directory_iterator(command.path())) {
     files += entry.is_regular_file() ? 1 : 10;
   }
-  EXPECT_EQ(files, 2u);  // out and err
+  EXPECT_EQ(files, 2u);  // the files out and err
 }
 
 }  // namespace

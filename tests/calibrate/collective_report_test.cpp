@@ -1,4 +1,4 @@
-// Are points carried and shown as measured?
+// Are measured points stored and printed as they were measured?
 #include "probes/collective_report.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Does `lockstep calibrate collectives` measure, and does it end in order when something happens?
+// Does `lockstep calibrate collectives` measure, and does it end in order if something goes wrong?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Waits until rank 0 has measured something.
+// Waits until rank 0 has measured a point.
 bool started(const Command& command) {
   return Command::until([&] {
     for (const auto& entry : std::filesystem::directory_iterator(command.path())) {
@@ -42,7 +42,7 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
     EXPECT_LT(point["seconds"], 1) << point;
     EXPECT_GT(point["cpu_seconds"], 0) << point;
     EXPECT_GE(point["repetitions"], 7) << point;
-    // Only long collectives are measured beside compute, and messages never.
+    // Only long collectives are also measured beside compute; messages are not.
     const bool beside = point["bytes"] > 1e6 && point["collective"] != "send_recv";
     for (const char* speed : {"compute_speed", "speed_beside_compute"}) {
       EXPECT_EQ(point[speed] > 0, beside) << point;
@@ -68,8 +68,8 @@ TEST(Collectives, AreMeasuredCheckedAndKept) {
   EXPECT_FALSE(command.run_folder_left());
 }
 
-// A token bucket makes the rate a lower bound of the time of large messages: 8 MiB of all-reduce
-// between two ranks are 8 MiB each way.
+// On a rate-limited link 8 MiB of all-reduce between two ranks send 8 MiB each way, which the rate
+// bounds from below.
 TEST(Collectives, RateLimitedLinkLimits) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;
@@ -120,7 +120,7 @@ TEST(Collectives, CtrlCKeepsWhatIsMeasured) {
 constexpr const char* when_there_is_a_profile =
     "until test -f kept/profile.yaml; do sleep 0.01; done;";
 
-// Measurements of an earlier run that this run has not reached stay valid.
+// Points of an earlier run stay in the profile if this run was interrupted before it measured them.
 TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
   Command command("calibrate collectives --sizes 4KiB..64MiB -o kept", when_there_is_a_profile);
   Profile earlier;
@@ -146,7 +146,8 @@ TEST(Collectives, CtrlCKeepsTheSizesOfAnEarlierRun) {
   EXPECT_GT(points, 5u);
 }
 
-// A parameter server's host has both: loopback to the first rank, the link to the others.
+// A parameter server's host has both kinds of connections: loopback to the first rank, a link to
+// the others.
 TEST(Collectives, OfOneHostAndOfSeveralAreDescribedApart) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;

@@ -1,5 +1,5 @@
-// One run of lockstep-calibrate or another program, with a folder for all of its files. Use it in
-// tests of command lines.
+// One run of lockstep-calibrate or another program, with a folder for all its files. Use it in
+// tests of command lines. The destructor terminates a program that still runs.
 #pragma once
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ inline double seconds_since(std::chrono::steady_clock::time_point start) {
 
 class Command {
  public:
-  // `before`: shell commands of the same process, such as "ulimit -v 4000000;".
+  // `before` holds shell commands for the same process, such as "ulimit -v 4000000;".
   explicit Command(const std::string& arguments, const std::string& before = "",
                    const std::string& redirect = "> out 2> err",
                    const std::string& program = LOCKSTEP_CALIBRATE) {
@@ -56,21 +56,21 @@ class Command {
   const std::filesystem::path& path() const { return folder_.path(); }
   std::string out() const { return text_of(path() / "out"); }
   std::string err() const { return text_of(path() / "err"); }
-  // The exit code; 128 + signal when one killed it.
+  // Waits for the end. Returns the exit code, or 128 + signal if a signal ended the program.
   int wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
     ended_ = true;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // The program's children.
+  // The child processes of the program.
   std::vector<pid_t> ranks() const {
     std::istringstream in(text_of(fmt::format("/proc/{0}/task/{0}/children", pid_)));
     std::vector<pid_t> all;
     for (pid_t pid = 0; in >> pid;) all.push_back(pid);
     return all;
   }
-  // Waits up to a minute for `condition`.
+  // Waits up to a minute for `condition`; returns whether it became true.
   static bool until(const std::function<bool()>& condition) {
     for (int i = 0; i < 6000; ++i) {
       if (condition()) return true;
@@ -79,8 +79,8 @@ class Command {
     return false;
   }
   bool run_folder_left() const { return !run_folder().empty(); }
-  // Waits until `count` ranks are in their steps: each has then begun its result, a file whose name
-  // ends in `kind`. Returns the ranks.
+  // Waits until `count` ranks have begun their steps, which shows in result files whose names end
+  // in `kind`. Returns the ranks.
   std::vector<pid_t> ranks_under_way(std::size_t count, const std::string& kind = ".result") const {
     until([&] {
       std::size_t begun = 0;
@@ -94,7 +94,7 @@ class Command {
   }
 
  private:
-  // The folder of the running program; "" if there is none.
+  // The temporary folder of the running program; "" if there is none.
   std::filesystem::path run_folder() const {
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
       if (entry.path().filename().string().starts_with("lockstep-run-")) return entry.path();

@@ -1,4 +1,4 @@
-// Do compressions keep their promises for all gradients?
+// Do the compressions of gradients keep what their papers promise?
 #include "convergence/compression.hpp"
 
 #include <ATen/ATen.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int ranks = 3;
 
-// A matrix, a vector, and a convolution's weights, of each rank.
+// The gradients of each rank: a matrix, a vector, and the weights of a convolution.
 std::vector<Tensors> gradients(std::uint64_t seed) {
   at::manual_seed(seed);
   std::vector<Tensors> all;
@@ -102,7 +102,8 @@ TEST(Compression, SendsTheShareOfABucketThatIsAskedFor) {
   EXPECT_EQ(sent.slice(0, 12).count_nonzero().item<std::int64_t>(), 0);
 }
 
-// The mean of matrices with common columns has their rank.
+// If the ranks' matrices have common columns, their mean has the rank of a single matrix, and
+// PowerSGD finds this mean exactly.
 TEST(Compression, ByPowerSgdIsTheMeanWhereItHasTheRank) {
   for (const int rank : {1, 3}) {
     std::vector<Tensors> all = gradients(1);
@@ -116,7 +117,8 @@ TEST(Compression, ByPowerSgdIsTheMeanWhereItHasTheRank) {
   }
 }
 
-// Power iteration from the factors of the step before: Vogels et al. 2019, section 4.2.
+// Power iteration continues with the factors of the step before (Vogels et al. 2019, section 4.2),
+// so it converges to the best approximation.
 TEST(Compression, ByPowerSgdFindsTheBestApproximationInTheEnd) {
   at::manual_seed(5);
   const at::Tensor u = std::get<0>(at::linalg_qr(at::randn({40, 40})));
@@ -129,7 +131,8 @@ TEST(Compression, ByPowerSgdFindsTheBestApproximationInTheEnd) {
   GradientReducer of(one, 1, 1, 7);
   at::Tensor kept = at::zeros_like(matrix), got;
   for (int step = 1; step <= 40; ++step) {
-    // The kept error is taken out of the gradient: the sum stays the same matrix.
+    // The waiting error is subtracted from the gradient, so that the compressed matrix stays the
+    // same.
     got = of.reduce({{matrix - kept}}, step)[0];
     kept = of.waiting()[0];
   }
@@ -144,7 +147,7 @@ TEST(Compression, ByQsgdIsRightOnAverage) {
   for (int step = 1; step <= draws; ++step) add(sum, of.reduce(all, step));
   const Tensors wanted = mean(all);
   for (std::size_t i = 0; i < sum.size(); ++i) {
-    // Each value is within one level of its own; a level is the norm over 127.
+    // Each value is rounded within one level; a level is the norm over 127.
     const double level = (i == 0 ? std::sqrt(1200.0) : std::sqrt(1097.0)) / 127;
     const double error = level / 2 / std::sqrt(1.0 * draws * ranks);
     EXPECT_LT((sum[i] / draws - wanted[i]).abs().max().item<double>(), 6 * error);
@@ -163,7 +166,7 @@ TEST(Compression, DrawsDependOnSeedRankAndStepOnly) {
     GradientReducer seeded(by(compression), ranks, 3, 8);
     EXPECT_GT(apart(seeded.reduce(all, 5), first), 0.01);
   }
-  // Ranks with one gradient round it each in its own way: the mean has levels between.
+  // Ranks with equal gradients round them differently, so the mean has values between two levels.
   std::vector<Tensors> same(ranks, gradients(1)[0]);
   GradientReducer three = reducer(by(Compression::qsgd)), one = reducer(by(Compression::qsgd), 1);
   EXPECT_GT(apart(three.reduce(same, 1), one.reduce({same[0]}, 1)), 0.01);
@@ -190,14 +193,15 @@ TEST(Compression, ToSignsIsTheMajority) {
   EXPECT_TRUE(got.equal(at::tensor({1.0F, -1.0F, 0.0F})));
 }
 
-// DeepSpeed, runtime/comm/nccl.py: two ranks, each of which adds up half of four elements.
+// As in DeepSpeed (runtime/comm/nccl.py), each of two ranks sums up half of four elements.
 TEST(Compression, ToOneBitIsTheExchangeOfOneBitAdam) {
   CompressedMean one = by(Compression::onebit);
   one.buckets.clear();
   GradientReducer of(one, 2, 1, 7);
   const at::Tensor a = at::tensor({1.0F, -1.0F, 1.0F, -1.0F}),
                    b = at::tensor({3.0F, 3.0F, 3.0F, -3.0F});
-  // Signs times sizes 1 and 3: nothing is lost. Their mean is 2, 1, 2, -2; each half by its size.
+  // The signs with the sizes 1 and 3 lose nothing. Their mean is 2, 1, 2, -2, and each half is
+  // compressed with its own size.
   const double first = std::sqrt(2.5);
   const at::Tensor wanted = at::tensor({first, first, 2.0, -2.0}).to(at::kFloat);
   EXPECT_LT((of.reduce({{a}, {b}}, 1)[0] - wanted).abs().max().item<double>(), 1e-6);

@@ -1,4 +1,4 @@
-// Are data sets read as they are, and their damage named?
+// Are data sets read correctly, and is damage in their files named?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

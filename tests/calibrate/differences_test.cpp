@@ -1,5 +1,5 @@
-// Do workers that push how far they went learn as the formulas of their papers say, on data of
-// their own?
+// Do workers that push the difference of their parameters learn by the formulas of their papers,
+// also with data of their own?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 namespace lockstep::differences_test {
 namespace {
 
-using namespace lockstep::replay_test;  // NOLINT: what these tests learn
+using namespace lockstep::replay_test;  // NOLINT: helpers of the replay's tests
 
 using Values = std::vector<at::Tensor>;
 
-// A network that a test trains by hand.
+// LeNet-5, trained by the test itself.
 struct Hand {
   TrainingStep step = lenet(16);
   RealNetwork network{step, at::kCPU, 1};
@@ -36,7 +36,7 @@ struct Hand {
       network.parameters()[i].tensor.detach().copy_(values[i]);
     }
   }
-  // Steps along the batches `first` to `last`, without it, of an order.
+  // The parameters after SGD steps along the batches from `first` to before `last` of an order.
   Values after(const Values& from, ShardOrder order, std::int64_t first, std::int64_t last) {
     set(from);
     for (std::int64_t b = first; b < last; ++b) {
@@ -66,8 +66,8 @@ ShardOrder shared_order(int workers, int worker) {
   return {data().train.count, workers, worker, 16, 1};
 }
 
-// McMahan et al. 2017, algorithm 1: the mean of parameters, weighted by the workers' samples, each
-// with as many local steps as its samples ask for.
+// McMahan et al. 2017, algorithm 1: the mean of the workers' parameters, weighted by their samples.
+// Each worker makes as many local steps as its samples require.
 TEST(Differences, FederatedAveragingWeighsWorkersByTheirSamples) {
   Hand hand;
   UpdateSchedule schedule = synchronous_schedule(2, 2, 1, 1);
@@ -87,8 +87,8 @@ TEST(Differences, FederatedAveragingWeighsWorkersByTheirSamples) {
   EXPECT_NEAR(seen[1][3] / hand.loss(mean, second, 3), 1, 1e-5);
 }
 
-// Asynchronous local SGD: a worker's difference is relative to the parameters that it read, and is
-// added to the present ones (Nguyen et al. 2022, FedBuff, algorithm 1 with a buffer of one).
+// In asynchronous local SGD a worker's difference is relative to the parameters that it read, and
+// is added to the present ones (Nguyen et al. 2022, FedBuff, algorithm 1 with a buffer of one).
 TEST(Differences, AStaleDifferenceIsFromWhatWasRead) {
   Hand hand;
   UpdateSchedule schedule;
@@ -110,7 +110,7 @@ TEST(Differences, AStaleDifferenceIsFromWhatWasRead) {
   schedule.weighting = Weighting::age;  // FedAsync (Xie et al. 2019)
   schedule.weighting_parameter = 2;
   EXPECT_NEAR(seen() / loss(0.25), 1, 1e-5);
-  schedule.weighting = Weighting::none;  // a step of an outer optimizer along it
+  schedule.weighting = Weighting::none;  // the outer optimizer makes a step along the difference
   schedule.outer_rate = 1;
   EXPECT_NEAR(seen() / loss(1), 1, 1e-5);
 }
@@ -155,14 +155,14 @@ TEST(Partition, LeavesNoWorkerWithoutAnImage) {
   for (const auto& part : parts) EXPECT_FALSE(part.empty());
 }
 
-// The share of a worker's most frequent class: all for the least concentration, a tenth for the
-// largest.
+// The mean share of a worker's most frequent class: all images for a tiny concentration, a tenth
+// for a huge one.
 TEST(Partition, IsTheMoreAlikeTheLargerTheConcentration) {
   const auto labels = labels_of(20000, 10);
   const auto most_frequent = [&](double concentration) {
     double sum = 0;
     const auto parts = partition(labels, std::vector<double>(20, 1.0), concentration, 1);
-    for (std::size_t w = 0; w < 10; ++w) {  // the last ones take what is left
+    for (std::size_t w = 0; w < 10; ++w) {  // the last workers take the rest
       std::vector<int> count(10, 0);
       for (const std::int64_t image : parts[w]) ++count[labels[static_cast<std::size_t>(image)]];
       sum += *std::max_element(count.begin(), count.end()) / 1000.0 / 10;

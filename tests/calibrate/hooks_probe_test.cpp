@@ -1,4 +1,4 @@
-// Is the work of hooks timed stage by stage, on the buckets that DDP cuts?
+// Is the work of communication hooks timed stage by stage, on the buckets that DDP forms?
 #include <gtest/gtest.h>
 
 #include "probes/hooks.hpp"

@@ -1,4 +1,4 @@
-// Does every stretch of a measured step end up at the layer that it belongs to?
+// Is every stretch of a measured step attributed to the layer to which it belongs?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ TEST_P(ResidualNetworks, EveryLayerWithParametersHasABackward) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ResidualNetworks, testing::Values("resnet18", "densenet121"));
 
-// As a rank that waits for messages: before each step, and in none of its figures.
+// The probe pauses before each step, as a rank that waits for messages does. The pause is in none
+// of its figures.
 TEST(LayerProbe, PausesBeforeEachStep) {
   constexpr double pause = 0.05;
   LayerProbeOptions options;
@@ -62,8 +63,8 @@ TEST(LayerProbe, PausesBeforeEachStep) {
   EXPECT_LT(times, all.count() - 8 * pause);
 }
 
-// 192 MiB, which take no processor less than 5 ms, before each step of a millisecond or two. The
-// network's memory is what it is without.
+// In a pause the probe reads 192 MiB, which takes any processor at least 5 ms, before each step of
+// a millisecond or two. The network's own memory must not change.
 TEST(LayerProbe, OthersMemoryGoesThroughTheCachesInPauses) {
   LayerProbeResult result;
   const auto cpu_seconds = [&](double pause, std::size_t repetitions) {
@@ -76,15 +77,15 @@ TEST(LayerProbe, OthersMemoryGoesThroughTheCachesInPauses) {
   };
   const double few = cpu_seconds(1e-3, 4);
   EXPECT_GT(cpu_seconds(1e-3, 12), few + 16 * 5e-3);
-  EXPECT_GT(result.samples.front().paused, 2 * 5e-3);  // as long as it takes
+  EXPECT_GT(result.samples.front().paused, 2 * 5e-3);  // the reading takes longer than the pause
   const double peak = result.memory.peak;
   cpu_seconds(0, 4);
   EXPECT_EQ(result.samples.front().paused, 0);
   EXPECT_EQ(result.memory.peak, peak);
 }
 
-// One heavy layer at every place of a network with branches: its time must be found there. Backward
-// runs a shortcut after or before the body that stands beside it in the file.
+// One layer of a network with branches is heavy, and its time must be found at that layer. Backward
+// runs a shortcut before or after the body beside it in the file.
 class HeavyLayer : public testing::TestWithParam<const char*> {};
 
 TEST_P(HeavyLayer, IsFoundWhereItIs) {
@@ -92,7 +93,7 @@ TEST_P(HeavyLayer, IsFoundWhereItIs) {
   const auto out = [](const std::string& name) {
     return name == GetParam() ? std::string("1") : std::string("0");
   };
-  // Kernel 7 with 64 x 64 channels against kernel 1: 49 times the work.
+  // A kernel of 7 x 7 with 64 x 64 channels has 49 times the work of a kernel of 1 x 1.
   const auto conv = [&](const std::string& name) {
     const bool heavy = out(name) == "1";
     return "conv: {out: 64, kernel: " + std::string(heavy ? "7, padding: 3" : "1") + "}\n";
@@ -113,7 +114,7 @@ TEST_P(HeavyLayer, IsFoundWhereItIs) {
   options.samples = 8;
   const TrainingStep step = build_step(*load_model(file), options);
   const LayerProbeResult result = probe(step, 5);
-  // By the quickest repetition of each layer: other programs interrupt one or another.
+  // The fastest repetition of each layer counts, because other programs interrupt some repetitions.
   const auto heaviest = [&](std::vector<double> LayerSamples::*pass) {
     std::vector<double> least = result.samples.front().*pass;
     for (const LayerSamples& sample : result.samples) {

@@ -1,4 +1,4 @@
-// Do repetitions of a machine that changes its speed make the right profile?
+// Do the repetitions of a machine that changes its speed give the right profile?
 #include "cli/layers_digest.hpp"
 
 #include <gtest/gtest.h>
@@ -13,13 +13,13 @@ namespace {
 
 using nlohmann::json;
 
-// Layer i really takes i + 1 ms forward and twice that backward.
+// The true forward time of layer i is i + 1 ms; backward takes twice as long.
 double true_forward(std::size_t layer) {
   return 1e-3 * static_cast<double>(layer + 1);
 }
 
-// One repetition: the machine was `plain` times as slow during the plain step and `observed` times
-// during the observed one.
+// One repetition. The machine was `plain` times slower during the plain step, and `observed` times
+// slower during the observed step.
 json repetition(std::size_t layers, double plain, double observed) {
   json sample;
   double forward = 0;
@@ -48,7 +48,7 @@ Digested digested(
   job.model = "lenet5";
   job.step.samples = 4;
   job.optimizer.momentum = 0.9;
-  job.optimizer.implementation = OptimizerImplementation::for_loop;  // as `calibrate` has it
+  job.optimizer.implementation = OptimizerImplementation::for_loop;  // the default of `calibrate`
   Digested result;
   result.layers = build_step(*load_model(job.model), job.step).layers.size();
   json rank;
@@ -80,7 +80,8 @@ TEST(LayersDigest, AnObserversCostIsShownAndTakenOut) {
   expect_true_layers(result, 1);
 }
 
-// Medians of the plain and of the observed steps by themselves are 2 and 1.01 here.
+// The median of the ratios is right. The ratio of the medians is wrong: the plain steps have 2, the
+// observed ones 1.01.
 TEST(LayersDigest, AMachineThatChangesItsSpeedIsComparedWithItself) {
   const Digested result =
       digested({{1, 1.01}, {1, 1.01}, {2, 2.02}, {2, 1}, {2, 1}, {3, 3.03}, {2, 2.02}});
@@ -88,7 +89,7 @@ TEST(LayersDigest, AMachineThatChangesItsSpeedIsComparedWithItself) {
   expect_true_layers(result, 2);
 }
 
-// In one repetition one layer was interrupted: others were not faster for that.
+// One layer was interrupted in one repetition, which does not mean that the others were faster.
 TEST(LayersDigest, AnInterruptedLayerChangesNothing) {
   const auto interrupt = [](json& rank) { rank["samples"][1]["backward"][0] = 1.0; };
   const Digested result = digested({{1, 1}, {1, 1}, {1, 1}}, interrupt);
@@ -106,7 +107,7 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
   };
   const Digested result = digested({{1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, uneasy);
   const ProfileBatch& batch = result.profile.models.at(0).batches.at(0);
-  // Interquartile range of shares of the step, of which the layer is a small part.
+  // The interquartile range is relative to the step, of which the layer is a small part.
   EXPECT_NEAR(batch.layers[0].forward_iqr, 0.2 / 1.2, 0.01);
   EXPECT_LT(batch.layers[1].backward_iqr, 0.01);
   EXPECT_NEAR(result.profile.optimizers.at(0).iqr, 0.02 / 0.12, 1e-9);
@@ -116,8 +117,8 @@ TEST(LayersDigest, KeepsTheSpreadOfEveryFigureAndTheMemory) {
   EXPECT_DOUBLE_EQ(batch.memory->reserved, 8e6);
 }
 
-// Memory that came and went during other layers belongs to their tensors, which the simulator
-// knows.
+// Only convolutions have workspaces. Memory that came and went during other layers belongs to their
+// tensors, which the simulator knows.
 TEST(LayersDigest, WorkspacesAreConvolutions) {
   EXPECT_FALSE(digested({{1, 1}}).profile.models.at(0).batches.at(0).layers[0].forward_workspace);
   const Profile profile = digested({{1, 1}}, [](json& rank) {
@@ -135,11 +136,11 @@ TEST(LayersDigest, WorkspacesAreConvolutions) {
     EXPECT_EQ(*layer.forward_workspace, 3e6);
     EXPECT_EQ(*layer.backward_workspace, 4e6);
   }
-  EXPECT_EQ(convolutions, 2);  // of LeNet-5
+  EXPECT_EQ(convolutions, 2);  // LeNet-5 has two convolutions
 }
 
-// A machine that gets slower and slower, steps that take longer when they come first, and one that
-// was interrupted.
+// The machine gets slower and slower, every other step takes longer, and one step is interrupted.
+// Comparison with neighbors removes the trend, not the interruption.
 TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   std::vector<std::pair<double, double>> speeds;
   for (int i = 0; i < 40; ++i) speeds.emplace_back((1 + 0.01 * i) * (1 + 0.1 * (i % 2)), 1);
@@ -148,13 +149,13 @@ TEST(LayersDigest, SingleStepsAreComparedWithTheirNeighbours) {
   const ProfileBatch batch = digested(speeds, not_calm).profile.models.at(0).batches.at(0);
   ASSERT_EQ(batch.step_factors.size(), 40u);
   for (std::size_t i = 0; i < 40; ++i) {
-    // The first and the last have neighbours on one side only.
+    // The first and the last steps have neighbors on one side only.
     const bool at_an_end = i < 8 || i >= 32;
     EXPECT_NEAR(batch.step_factors[i], i == 20 ? 1.5 : 1, at_an_end ? 0.05 : 0.025) << i;
   }
 }
 
-// How many handles a library has at the time differs from model to model.
+// The kept memory depends on the number of library handles, which differs from model to model.
 TEST(LayersDigest, WhatIsKeptIsTheMedianOfTheModels) {
   Profile profile;
   for (const double kept : {72e6, 64e6, 108e6}) {
@@ -165,7 +166,7 @@ TEST(LayersDigest, WhatIsKeptIsTheMedianOfTheModels) {
   }
   summarise_models(profile);
   EXPECT_EQ(profile.allocator.kept_bytes, 72e6);
-  profile.models.clear();  // of an earlier format, which had the figure of all only
+  profile.models.clear();  // a profile of an earlier format has only the figure of all models
   summarise_models(profile);
   EXPECT_EQ(profile.allocator.kept_bytes, 72e6);
 }
@@ -184,7 +185,7 @@ TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
     parameters += static_cast<int>(layer.parameters.size());
   }
   Profile profile;
-  profile.host.launch_seconds = 2e-6;  // of another probe
+  profile.host.launch_seconds = 2e-6;  // measured by another probe
   for (const double seconds : {5e-6, 6e-6, 20e-6}) {
     const Profile one = digested({{1, 1}, {1, 1}, {1, 1}}, [&](json& rank) {
                           for (json& sample : rank["samples"]) {
@@ -192,7 +193,8 @@ TEST(LayersDigest, HostTimeIsByOperatorAndOfGpusOnly) {
                             sample["host"] = {seconds * forward, 0.5 * seconds * backward,
                                               0.25 * seconds * 3 * parameters};
                           }
-                          rank["samples"][1]["host"] = {1.0, 1.0, 1.0};  // interrupted
+                          // an interrupted repetition
+                          rank["samples"][1]["host"] = {1.0, 1.0, 1.0};
                         }).profile;
     EXPECT_NEAR(one.models.at(0).batches.at(0).operator_seconds, seconds, 1e-12);
     profile.models.push_back(one.models.at(0));
@@ -243,7 +245,8 @@ TEST(HookDigest, MediansOfAllRanksReplaceTheSameSettings) {
   EXPECT_EQ(profile.hooks[1].points[0].seconds, (std::vector<double>{2e-3, 2e-3}));
 }
 
-// `speed(i)`: how slow the machine was in repetition i.
+// The jitter that the profile has after `repetitions` repetitions, of which repetition i was slowed
+// down by `speed(i)`.
 double sigma_of(int repetitions, const std::function<double(int)>& speed) {
   std::vector<std::pair<double, double>> speeds;
   for (int i = 0; i < repetitions; ++i) speeds.emplace_back(speed(i), 1);
@@ -257,8 +260,9 @@ double draw(int i) {
 }
 
 TEST(LayersDigest, SigmaIsThatOfIndependentSteps) {
-  EXPECT_NEAR(sigma_of(400, draw), 0.1, 0.01);  // its own deviation is 0.006
-  EXPECT_DOUBLE_EQ(sigma_of(2, draw), 0);       // too few to say anything
+  // the error of a standard deviation of 400 draws is 0.006
+  EXPECT_NEAR(sigma_of(400, draw), 0.1, 0.01);
+  EXPECT_DOUBLE_EQ(sigma_of(2, draw), 0);  // too few repetitions
 }
 
 TEST(LayersDigest, WhatDriftsOrTakesTurnsIsNoJitter) {

@@ -1,6 +1,6 @@
-// Is the memory that a real step takes the memory that the simulator says? Real LibTorch networks
-// of the seed models on the CPU. The larger images, with the figures of docs/memory.md, take
-// minutes:
+// Does a real step need the memory that the simulator predicts? The test runs real LibTorch
+// networks of the seed models on the CPU. The cases with larger images, which give the figures of
+// docs/memory.md, take minutes:
 //   memory_meter_tests --gtest_also_run_disabled_tests --gtest_filter='*Photographs*'
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -41,17 +41,18 @@ Device big_cpu() {
   return device;
 }
 
-// Bytes of tensors. `peak` and `live_before` exclude permanent memory: parameters, buffers,
-// optimizer state and the batch, so that a large model cannot hide an error.
+// Bytes of tensors. `peak` and `live_before` exclude permanent memory (parameters, buffers,
+// optimizer state and the batch), so that a large model cannot hide an error.
 struct StepBytes {
   double parameters = 0, buffers = 0, optimizer_state = 0, batch = 0;
   double after_forward = 0, peak = 0;
-  std::vector<double> live_before;  // each layer's forward
+  std::vector<double> live_before;  // before each layer's forward
   double always() const { return parameters + buffers + optimizer_state + batch; }
 };
 
 StepBytes measure(const TrainingStep& step) {
-  at::set_num_threads(1);  // as calibration and real runs; decides who computes 1 x 1 convolutions
+  // as in calibration and real runs; the number decides which library computes 1 x 1 convolutions
+  at::set_num_threads(1);
   MemoryMeter meter;
   RealNetwork network(step, at::kCPU, 1);
   OptimizerSpec spec;
@@ -61,7 +62,7 @@ StepBytes measure(const TrainingStep& step) {
   const Batch batch = random_batch(step, at::kCPU, 1);
   StepBytes bytes;
   const auto size = [](const at::Tensor& tensor) { return static_cast<double>(tensor.nbytes()); };
-  for (int i = 0; i < 2; ++i) {  // the optimizer's state is born in the first
+  for (int i = 0; i < 2; ++i) {  // the optimizer's state is allocated in the first step
     const std::int64_t base = meter.read().live;
     meter.reset_peak();
     ForwardHooks hooks;
@@ -116,7 +117,8 @@ StepBytes predict(const TrainingStep& step, std::string& moment) {
   return bytes;
 }
 
-// Up to LibTorch 1.13 a mean, which a pooling to 1 x 1 is, keeps its input (2.x keeps the shape).
+// Up to LibTorch 1.13 a mean keeps its input (2.x keeps its shape). A pooling to 1 x 1 is such a
+// mean.
 double kept_by_mean([[maybe_unused]] const TrainingStep& step) {
 #if TORCH_VERSION_MAJOR >= 2
   return 0;
@@ -137,7 +139,7 @@ double kept_by_mean([[maybe_unused]] const TrainingStep& step) {
 #endif
 }
 
-// The first layers whose forward leaves a different amount of memory than predicted.
+// The first layers whose forward leaves another amount of memory than predicted.
 std::string differing_layers(const TrainingStep& step, const StepBytes& measured,
                              const StepBytes& predicted) {
   std::string text;
@@ -159,7 +161,7 @@ std::string differing_layers(const TrainingStep& step, const StepBytes& measured
 class RealMemory : public testing::TestWithParam<MemoryCase> {};
 
 TEST_P(RealMemory, IsThePredictedOne) {
-  // docs/memory.md: the workspaces of oneDNN's depthwise convolutions were read off AVX-512.
+  // docs/memory.md: the workspaces of oneDNN's depthwise convolutions were measured on AVX-512.
   if (GetParam().model == std::string("convnext_large") && !__builtin_cpu_supports("avx512f")) {
     GTEST_SKIP() << "this CPU has no AVX-512: oneDNN takes other layouts";
   }
@@ -180,11 +182,11 @@ TEST_P(RealMemory, IsThePredictedOne) {
       100 * (whole_predicted / whole - 1), measured.peak / 1e6, predicted.peak / 1e6,
       100 * (predicted.peak / measured.peak - 1), moment);
   EXPECT_EQ(predicted.parameters, measured.parameters);
-  // The simulator's buffer tensors are thirds of a batch norm's, rounded to bytes.
+  // The simulator's buffers are a third of a batch norm's each, rounded to bytes.
   EXPECT_NEAR(predicted.buffers, measured.buffers, static_cast<double>(step.layers.size()));
   EXPECT_EQ(predicted.optimizer_state, measured.optimizer_state);
   EXPECT_EQ(predicted.batch, measured.batch);
-  // Besides, the loss and the sum of its weights: two numbers that the simulator leaves out.
+  // Two numbers come on top that the simulator leaves out: the loss and the sum of its weights.
   EXPECT_NEAR(predicted.after_forward, measured.after_forward, 8)
       << differing_layers(step, measured, predicted);
   EXPECT_NEAR(whole_predicted, whole, 0.02 * whole);
@@ -202,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MemoryCase{"densenet121", 2, 64}, MemoryCase{"densenet121", 4, 64},
                     MemoryCase{"efficientnet_v2_l", 2, 64}, MemoryCase{"efficientnet_v2_l", 4, 64},
                     MemoryCase{"convnext_large", 2, 64}, MemoryCase{"convnext_large", 4, 64},
-                    MemoryCase{"lenet5", 32, 0}),  // channels that fill no block
+                    MemoryCase{"lenet5", 32, 0}),  // the channels fill no whole block
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(DISABLED_Photographs, RealMemory,
@@ -213,7 +215,7 @@ INSTANTIATE_TEST_SUITE_P(DISABLED_Photographs, RealMemory,
                                          MemoryCase{"convnext_large", 2, 224}),
                          case_name);
 
-// Gloo's threads drop the last reference to a tensor now and then.
+// One of Gloo's threads may drop the last reference to a tensor, which must be noticed.
 TEST(Meter, CountsUntilTheTensorIsFreedOnWhateverThread) {
   at::Tensor before = at::zeros({1000});
   MemoryMeter meter;
@@ -222,7 +224,7 @@ TEST(Meter, CountsUntilTheTensorIsFreedOnWhateverThread) {
   std::thread([&] {
     there.reset();
     before.reset();
-    here = at::cat({here, at::zeros({1024})});  // what another thread takes is not counted
+    here = at::cat({here, at::zeros({1024})});  // allocations of other threads are not counted
   }).join();
   EXPECT_EQ(meter.read().live, 0);
   EXPECT_EQ(meter.read().peak, 4 * (256 + 512));

@@ -1,4 +1,5 @@
-// Does Muon of real training runs orthogonalise, and which parameters does it leave to AdamW?
+// Does Muon of real training orthogonalize its updates, and which parameters does it leave to
+// AdamW?
 #include "torch/optimizer.hpp"
 
 #include <ATen/ATen.h>
@@ -16,12 +17,12 @@ TEST(Muon, SingularValuesAreNearOne) {
     const at::Tensor result = orthogonalised(matrix).to(at::kFloat);
     ASSERT_EQ(result.sizes(), matrix.sizes());
     const at::Tensor values = std::get<1>(at::linalg_svd(result, false));
-    // A square matrix has singular values near 0, which five steps do not lift all the way.
+    // A square matrix has singular values near 0, which five iterations do not raise to 1.
     const double least = rows == columns ? 0.2 : 0.6;
     EXPECT_GT(values.min().item<double>(), least) << rows << " x " << columns;
     EXPECT_LT(values.max().item<double>(), 1.25) << rows << " x " << columns;
     EXPECT_NEAR(values.median().item<double>(), 0.95, 0.25);
-    // The same directions: U^T O V is a diagonal of these values.
+    // The singular vectors are kept: U^T O V is a diagonal of the new singular values.
     const auto [u, s, vh] = at::linalg_svd(matrix, false);
     const at::Tensor rotated = u.t().mm(result).mm(vh.t());
     EXPECT_LT((rotated - at::diag(rotated.diag())).abs().max().item<double>(), 0.05);
@@ -30,7 +31,7 @@ TEST(Muon, SingularValuesAreNearOne) {
   EXPECT_EQ(orthogonalised(at::zeros({4, 8})).abs().max().item<double>(), 0);
 }
 
-// By hand, in two steps: the momentum, Nesterov's update of it, decay, and a step of that size.
+// Two steps by hand: momentum, Nesterov's look-ahead, weight decay, and a step with AdamW's size.
 TEST(Muon, StepIsTorchsWithAdamWsSize) {
   at::manual_seed(2);
   at::Tensor matrix = at::randn({8, 24}), vector = at::randn({8});
@@ -59,7 +60,7 @@ TEST(Muon, StepIsTorchsWithAdamWsSize) {
   }
   EXPECT_LT((matrix - expected).abs().max().item<double>(), 1e-4);
   EXPECT_TRUE(at::equal(vector, of_adamw));
-  // One momentum of the matrix, two of the vector.
+  // The matrix has one momentum, the vector two moments.
   ASSERT_EQ(optimizer.state().size(), 3u);
 }
 

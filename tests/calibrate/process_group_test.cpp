@@ -1,5 +1,5 @@
-// Does every collective of a Group compute its result? Ranks are threads here: each has its own
-// Group, and they talk over loopback as processes would.
+// Does every collective of a Group compute its result? The ranks are threads here; each has a Group
+// of its own, and they communicate over loopback as processes would.
 #include "torch/process_group.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace lockstep::process_group_test {
 namespace {
 
-// Runs `work` on `ranks` threads; the first exception of any is thrown here.
+// Runs `work` on `ranks` threads. Throws the first exception of any thread.
 void on_ranks(int ranks, const std::function<void(Group&)>& work) {
   const RunFolder folder;
   std::vector<std::thread> threads;
@@ -40,7 +40,7 @@ void on_ranks(int ranks, const std::function<void(Group&)>& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Element i of rank r's tensor: exact in float, different for every pair.
+// A tensor whose elements are exact in float and differ for every rank and index.
 at::Tensor numbers(int rank, std::int64_t count) {
   return at::arange(count, at::kFloat).remainder(1000) + 1000 * (rank + 1);
 }
@@ -59,7 +59,7 @@ TEST_P(Ranks, AllReduceIsTheSum) {
   });
 }
 
-// Sizes around the segment boundaries of the ring: 1 MiB is 262144 floats.
+// The sizes lie around the ring's segment boundaries: 1 MiB is 262144 floats.
 TEST_P(Ranks, ReduceScatterIsOnePartOfTheSum) {
   on_ranks(GetParam(), [](Group& group) {
     for (const std::int64_t part : {1, 2, 3, 1001, 262143, 262144, 600001}) {
@@ -123,7 +123,7 @@ TEST_P(Ranks, MessagesGoRoundAndServersTakeWhoeverComes) {
   });
 }
 
-// FSDP has several under way; they keep their order.
+// FSDP has several collectives in flight, which must keep their order.
 TEST_P(Ranks, AsynchronousCollectivesOverlapWithoutMixing) {
   on_ranks(GetParam(), [](Group& group) {
     const int n = group.size();

@@ -1,4 +1,4 @@
-// Is the network that LibTorch runs the one that the simulator has the figures of?
+// Does LibTorch run the network whose figures the simulator has?
 #include "torch/real_network.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +9,8 @@
 #include <thread>
 
 #include "core/errors.hpp"
-#include "engine/network.hpp"  // the simulated one: both halves in one program, two names
+// the simulated network: both halves are in this program, under two names
+#include "engine/network.hpp"
 #include "torch/attention.hpp"
 #include "torch/grad_scaler.hpp"
 #include "torch/precision.hpp"
@@ -20,7 +21,8 @@ namespace {
 
 using Overrides = std::map<std::string, std::int64_t>;
 
-// The smallest of a few variants that the model has: fewer blocks, narrower, smaller input.
+// A small variant of the model: fewer blocks, narrower layers and a smaller input, if the model has
+// these parameters.
 TrainingStep small_step(const std::string& model, Precision precision = Precision::fp32) {
   const std::vector<Overrides> variants{
       {{"layers", 2},
@@ -39,12 +41,12 @@ TrainingStep small_step(const std::string& model, Precision precision = Precisio
   for (const Overrides& overrides : variants) {
     for (const bool small : {true, false}) {
       options.parameters = overrides;
-      if (model == "gemma") options.parameters["head_norm"] = 1;  // as Gemma 3
+      if (model == "gemma") options.parameters["head_norm"] = 1;  // as in Gemma 3
       options.sequence = small ? 16 : 0;
       options.image = {};
       try {
         return build_step(*load_model(model), options);
-      } catch (const ConfigError&) {  // no such parameter, or no tokens
+      } catch (const ConfigError&) {  // the model has no such parameter, or no tokens
       }
       if (!small) continue;
       try {
@@ -122,14 +124,14 @@ TEST_P(Autocast, ComputesInTheSimulatorsTypes) {
     ASSERT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
     EXPECT_EQ(parameter.tensor.grad().scalar_type(), at::kFloat) << parameter.name;
   }
-  // The scope has ended: the next network computes in fp32 again.
+  // After the scope has ended, the next network must compute in fp32.
   const at::Tensor a = at::ones({2, 2});
   EXPECT_EQ(at::matmul(a, a).scalar_type(), at::kFloat);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Autocast, testing::Values("resnet18", "gpt"));
 
-// The slopes that Press et al. print: 8 heads, and 12 as in their implementation.
+// The slopes that Press et al. print for 8 heads, and for 12 as in their implementation.
 TEST(Alibi, HasThePublishedSlopes) {
   const at::Tensor eight = alibi_biases(8, 3, at::kFloat);
   ASSERT_EQ(eight.sizes(), (std::vector<std::int64_t>{8, 1, 3}));
@@ -147,7 +149,7 @@ TEST(Alibi, HasThePublishedSlopes) {
   }
 }
 
-// Against the definition, number by number.
+// Attention must equal its definition, number by number.
 TEST(Attention, IsTheDefinition) {
   at::manual_seed(3);
   const int heads = 4, tokens = 5, size = 6;
@@ -194,8 +196,8 @@ TEST(RealNetwork, ReadsAlibi) {
   EXPECT_NE(loss_with(1), loss_with(0));
 }
 
-// torch.amp.GradScaler: half after infinities, twice after 2000 updates without. A loss of
-// half-precision logits is computed in their precision, unless the model makes fp32 of them.
+// The loss of half-precision logits is computed in their precision, unless the model casts them to
+// fp32.
 TEST(RealNetwork, MakesFp32OfLogitsWhereTheModelSaysSo) {
   for (const bool upcast : {false, true}) {
     StepOptions options;
@@ -211,6 +213,8 @@ TEST(RealNetwork, MakesFp32OfLogitsWhereTheModelSaysSo) {
   }
 }
 
+// torch.amp.GradScaler halves its scale after infinities, and doubles it after 2000 updates
+// without.
 TEST(GradScaler, BacksOffAndGrows) {
   GradScaler scaler(Precision::amp_fp16, at::kCPU);
   const auto scale = [&] { return scaler.scale(at::ones({})).item<float>(); };
@@ -242,7 +246,7 @@ TEST(GradScaler, LeavesOtherPrecisionsAlone) {
   EXPECT_TRUE(scaler.unscale({parameter}));
 }
 
-// On a thread of its own: the next test's is to compute with them.
+// The setting belongs to a thread, so a separate thread keeps the next test's arithmetic unchanged.
 TEST(Precision, FlushesDenormals) {
   const at::Tensor tiny = at::full({1}, 1e-40f);
   const auto doubled = [&] { return (tiny * 2).item<float>(); };

@@ -1,5 +1,5 @@
-// Are asynchronous runs as stale as theory says, and do slow ranks and links take their time? These
-// measure times: nothing may run beside them.
+// Are real asynchronous runs as stale as theory says, and do slow ranks and links take their time?
+// The tests measure times, so nothing may run beside them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,11 +19,12 @@ using testing::HasSubstr;
 
 const Words lenet{"--model", "lenet5", "--batch", "4", "--ranks", "3", "--warm-up", "3"};
 
-// Every update of one worker makes every other worker's next one staler by one.
+// Between two updates of a worker each other worker makes about one, so with three workers the mean
+// staleness is 2.
 TEST(AsynchronousRuns, AreAsStaleAsThereAreOtherWorkers) {
   const auto reports = run(lenet + Words{"--strategy", "ps-async", "--steps", "40"}, 4);
   const auto& updates = reports.back().updates;
-  // Workers that are under way when the server has enough push once more, which does not count.
+  // Workers push once more after the server has all updates; these pushes do not count.
   ASSERT_EQ(updates.size(), 3u * 40u);
   double sum = 0;
   for (const ServerUpdate& update : updates) sum += static_cast<double>(update.staleness);
@@ -32,7 +33,8 @@ TEST(AsynchronousRuns, AreAsStaleAsThereAreOtherWorkers) {
 }
 
 // Ho et al., "More effective distributed ML via a stale synchronous parallel parameter server",
-// 2013: each of the others is at most s ahead and s behind, and has one push on its way.
+// 2013: each other worker is at most s ahead and s behind, and has one push in flight, so an update
+// is at most 2s + 1 pushes of each old.
 TEST(AsynchronousRuns, KeepTheBoundOfStaleSynchronousTraining) {
   for (const int bound : {0, 2}) {
     const auto reports =
@@ -57,8 +59,8 @@ double least_of_steps(const RankReport& report, What what) {
 
 const Words short_steps{"--model", "lenet5", "--batch", "8", "--steps", "60"};
 
-// Against the CPU time of the same step, because the cores of a shared machine differ by half now
-// and then, and so do the steps of one core; in the step that other processes disturbed least.
+// The time of a step is compared with its own CPU time, because the cores of a shared machine may
+// differ by half, as may the steps of one core. The step with the least disturbance counts.
 TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:2", "--strategy", "ps-sync"}, 3);
   const auto of_compute = [&](int rank) {
@@ -68,7 +70,7 @@ TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   };
   EXPECT_NEAR(of_compute(0), 1, 0.1);
   EXPECT_NEAR(of_compute(1), 2, 0.2);
-  // In both passes.
+  // The slowness is in both passes.
   const auto forward_of_backward = [&](int rank) {
     return least_of_steps(reports[rank], [](const RankStep& step) { return step.forward; }) /
            least_of_steps(reports[rank], [](const RankStep& step) { return step.backward; });
@@ -76,9 +78,8 @@ TEST(SlowRank, OfAServerSleepsAsLongAsItComputes) {
   EXPECT_NEAR(forward_of_backward(1) / forward_of_backward(0), 1, 0.3);
 }
 
-// A rank of DDP reports no CPU time, and its backward pass waits, so only forward is compared. On
-// cores that differ, four times as long must be distinguishable from equally long and from sixteen
-// times as long.
+// A DDP rank reports no CPU time, and its backward waits, so only forward is compared. The bounds
+// distinguish four times from once and from sixteen times, on cores that differ.
 TEST(SlowRank, OfDdpTakesSoManyTimesAsLong) {
   const auto reports = run(short_steps + Words{"--slow-rank", "1:4", "--strategy", "ddp"}, 2);
   const auto forward = [&](int rank) {
@@ -91,8 +92,8 @@ TEST(SlowRank, OfDdpTakesSoManyTimesAsLong) {
 TEST(Train, OverALinkTakesAsLongAsTheLinkNeeds) {
   const std::string reason = why_no_linked_hosts();
   if (!reason.empty()) GTEST_SKIP() << reason;
-  // LeNet-5's gradients of 247 kB are at least 4 ms of 500 Mbit/s in every step of two ranks;
-  // ten steps are more than the token bucket holds.
+  // LeNet-5's gradients of 247 kB take at least 4 ms at 500 Mbit/s in every step of two ranks. Ten
+  // steps exceed the token bucket.
   const auto record = trained("--batch 2 --steps 10 --network 500Mbit");
   EXPECT_THAT(record.value("platform", ""), HasSubstr("500Mbit"));
   const auto run = run_of(record);
@@ -101,7 +102,7 @@ TEST(Train, OverALinkTakesAsLongAsTheLinkNeeds) {
   EXPECT_LT(run["step_seconds"].get<double>(), 1);
 }
 
-// Updates of workers that come after the end are of no round of all.
+// Updates after the last full round do not count.
 TEST(Train, AnAsynchronousServerCountsTheRoundsThatWereAskedFor) {
   const auto run = run_of(trained("--strategy ps-async --ranks 3 --steps 12 --slow-rank 1:1.5 "));
   ASSERT_TRUE(run.contains("staleness"));
@@ -111,9 +112,8 @@ TEST(Train, AnAsynchronousServerCountsTheRoundsThatWereAskedFor) {
   for (const double seconds : run["rank_compute_seconds"]) EXPECT_GT(seconds, 0);
 }
 
-// The mean of Exp(3) is 3: steps take four times as long, by sleeping, and some hardly longer. Each
-// run is compared with its own fastest step, so that another program beside one of them does not
-// count.
+// Exp(3) has mean 3, so the mean step takes four times as long as the fastest. Each run is compared
+// with its own fastest step, so that other programs do not matter.
 TEST(Train, JitterTakesTime) {
   const std::string options = "--batch 64 --steps 30 --ranks 1 ";
   const auto steady = run_of(trained(options));

@@ -10,8 +10,7 @@
 namespace lockstep::replay_test {
 namespace {
 
-// A test's computation by hand: the batches of every worker, and gradients on parameters of its
-// own.
+// The computation by hand: the batches of every worker, and gradients on a network of its own.
 struct ByHand {
   TrainingStep step;
   RealNetwork network;
@@ -24,7 +23,7 @@ struct ByHand {
         batches(data().train, step, at::kCPU),
         workers(count) {}
 
-  // `micro` of `accumulation` parts of the batch.
+  // The part `micro` of `accumulation` parts of a batch.
   Batch batch(int worker, std::int64_t number, int micro = 0, int accumulation = 1) const {
     ShardOrder order(data().train.count, workers, worker, accumulation * step.samples, 1);
     const std::vector<std::int64_t> all = order.indices(number);
@@ -67,8 +66,9 @@ LearningPlan plain_sgd(double rate = 0.1) {
   return with;
 }
 
-// n-softsync: a worker reads directly after its push, while the push waits for others. The version
-// that it reads then may be made before its push is applied.
+// In n-softsync a worker reads weights right after its push, while the push waits for others. The
+// version that it reads may be made before its push is applied; each gradient must still be of the
+// version that was read.
 TEST(Replay, AGradientIsOfTheVersionReadEvenWhereTheNextOneIsReadBeforeItIsApplied) {
   ByHand hand(2);
   UpdateSchedule schedule;
@@ -80,7 +80,8 @@ TEST(Replay, AGradientIsOfTheVersionReadEvenWhereTheNextOneIsReadBeforeItIsAppli
   EXPECT_EQ(seen.at(1), hand.loss(0, 1));  // on version 1, though version 2 is there by then
 }
 
-// ZeRO-Offload: the update of a step runs beside the next one.
+// ZeRO-Offload with a delayed update: the update of a step runs beside the next step, so gradients
+// are of the weights before it.
 TEST(Replay, ADelayedUpdateIsThatOfTheStepBefore) {
   ByHand hand(1);
   UpdateSchedule schedule = synchronous_schedule(1, 4, 1, 1);
@@ -99,7 +100,7 @@ TEST(Replay, AWorkerMayPushTwiceToOneUpdate) {
   UpdateSchedule schedule;
   schedule.pushes = {{0, 0, 0, 0, 1}, {0, 0, 0, 0, 1}, {1, 0, 0, 1, 2}};
   const auto seen = replay(hand.step, schedule, data(), plain_sgd()).losses.at(0);
-  EXPECT_EQ(seen.at(1), hand.loss(0, 1));  // on the initial parameters, as the first
+  EXPECT_EQ(seen.at(1), hand.loss(0, 1));  // on the initial parameters, as the first push
   std::vector<at::Tensor> mean = hand.gradients(0, 0);
   const std::vector<at::Tensor> second = hand.gradients(0, 1);
   for (std::size_t i = 0; i < mean.size(); ++i) mean[i].add_(second[i]).div_(2);
@@ -107,8 +108,8 @@ TEST(Replay, AWorkerMayPushTwiceToOneUpdate) {
   EXPECT_EQ(seen.at(2), hand.loss(0, 2));
 }
 
-// Two servers of a worker that goes on at once: one message of its first push is applied after the
-// other message of its second one. The former still carries the first gradient.
+// With two servers the message of the first push to one server is applied after the second push's
+// message to the other. It must still carry the first gradient.
 TEST(Replay, AMessageKeepsItsGradientUntilItIsApplied) {
   ByHand hand(1);
   UpdateSchedule schedule;
@@ -130,12 +131,12 @@ TEST(Replay, AMessageKeepsItsGradientUntilItIsApplied) {
   step_along(first, 0);
   const auto second = hand.gradients(0, 1);
   step_along(second, 0);
-  EXPECT_EQ(seen.at(2), hand.loss(0, 2));  // of message 1 it has read version 0
+  EXPECT_EQ(seen.at(2), hand.loss(0, 2));  // of message 1 the worker has read version 0
   schedule.pushes.push_back({5, 0, 1, 2, 3});
   const auto read = replay(hand.step, schedule, data(), plain_sgd()).losses.at(0);
   step_along(first, 1);
   step_along(second, 1);
-  EXPECT_EQ(read.at(2), hand.loss(0, 2));  // and here version 2, which both gradients made
+  EXPECT_EQ(read.at(2), hand.loss(0, 2));  // with this push it has read version 2 of message 1
 }
 
 TEST(Replay, GradientsBetweenTwoPushesAddUp) {
@@ -166,7 +167,7 @@ TEST(Replay, MicroBatchesAreOneBatchInPieces) {
   EXPECT_EQ(result.losses.at(0).at(0), sum / 4);
 }
 
-// Batch norm takes mean and variance of each micro-batch by itself.
+// Batch norm takes mean and variance of each micro-batch separately.
 TEST(Replay, BatchNormSeesMicroBatches) {
   StepOptions options;
   options.samples = 8;
@@ -233,7 +234,7 @@ TEST(Replay, AllOfAGradientIsItsLargestHundredPercent) {
   EXPECT_GT(farthest(losses(pushed_as(PushedAs::largest, 0.1)), losses(round_robin(1, 20))), 1e-3);
 }
 
-// Stich et al. 2018, algorithm 1: unsent values of one step are added to the next gradient.
+// Stich et al. 2018, algorithm 1: values that were not sent are added to the next gradient.
 TEST(Replay, WhatIsNotAmongTheLargestWaitsAndAddsUp) {
   constexpr double share = 0.1;
   ByHand hand(1);
@@ -275,8 +276,8 @@ TEST(Replay, HalvesAreGradientsRoundedOnce) {
   EXPECT_NE(seen, replay(hand.step, round_robin(1, 20), data(), plain_sgd()).losses);
 }
 
-// Two workers with momentum, two local steps a round: where momenta are averaged, too, both begin
-// the second round with their mean.
+// Two workers with momentum make two local steps a round. If momenta are averaged like parameters,
+// both begin the second round with the mean momentum.
 TEST(Replay, TheStateIsAveragedWithTheParametersOrStaysWithItsWorker) {
   constexpr double rate = 0.1, momentum = 0.9;
   for (const bool average : {false, true}) {
@@ -321,7 +322,7 @@ TEST(Replay, TheStateIsAveragedWithTheParametersOrStaysWithItsWorker) {
   }
 }
 
-// DiLoCo (Douillard et al. 2023, algorithm 1): two workers of one local step, two rounds.
+// DiLoCo (Douillard et al. 2023, algorithm 1) with two workers, one local step and two rounds.
 TEST(Replay, AnOuterStepGoesTowardsTheMeanWithNesterovsMomentum) {
   constexpr double rate = 0.1, outer = 0.7, momentum = 0.9;
   ByHand hand(2);
@@ -352,7 +353,7 @@ TEST(Replay, AnOuterStepGoesTowardsTheMeanWithNesterovsMomentum) {
   schedule.outer_rate = outer;
   schedule.outer_momentum = momentum;
   EXPECT_NEAR(loss() / expected, 1, 1e-5);
-  // A step of length one without momentum is the mean.
+  // An outer step of length one without momentum is the mean.
   schedule.outer_rate = 1;
   schedule.outer_momentum = 0;
   const double whole = loss();
@@ -360,7 +361,7 @@ TEST(Replay, AnOuterStepGoesTowardsTheMeanWithNesterovsMomentum) {
   EXPECT_NEAR(whole / loss(), 1, 1e-5);
 }
 
-// All workers' parameters, and how they step along gradients: gossip shares nothing.
+// The parameters of workers that share nothing, as in gossip, and their steps along gradients.
 struct Apart {
   explicit Apart(int workers)
       : hand(workers), own(static_cast<std::size_t>(workers), hand.values()) {}
@@ -376,7 +377,7 @@ struct Apart {
     auto& values = own[static_cast<std::size_t>(worker)];
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = values[i] - rate * along[i];
   }
-  // The mean of these workers' parameters, as they are.
+  // The mean of the present parameters of these workers.
   std::vector<at::Tensor> mean(const std::vector<std::size_t>& workers) const {
     std::vector<at::Tensor> result = own[workers[0]];
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -407,8 +408,8 @@ TEST(Replay, GossipOfOneWorkerIsSequential) {
   }
 }
 
-// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x, applied to W x. The
-// same with the mean after the step.
+// D-PSGD (Lian et al. 2017, algorithm 1) on a ring of four: gradients of x are applied to the
+// averaged W x. The other variant averages after the step.
 TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
   constexpr double rate = 0.1;
   const std::vector<std::vector<std::size_t>> ring{{0, 3, 1}, {1, 0, 2}, {2, 1, 3}, {3, 2, 0}};
@@ -443,8 +444,8 @@ TEST(Replay, GossipOnARingAveragesBesideTheGradientsOrAfterThem) {
   EXPECT_GT(std::abs(seen[0] / seen[1] - 1), 1e-5);
 }
 
-// AD-PSGD (Lian et al. 2018, algorithm 1): worker 1 takes no step while worker 0 takes two, between
-// which they average; its gradient is of what it had read before.
+// AD-PSGD (Lian et al. 2018, algorithm 1): worker 0 makes two steps while worker 1 makes none, and
+// the two average between these steps. Worker 1's gradient is of the parameters before the average.
 TEST(Replay, GossipInPairsKeepsNoStep) {
   constexpr double rate = 0.1;
   Apart all(2);
@@ -465,7 +466,7 @@ TEST(Replay, GossipInPairsKeepsNoStep) {
   EXPECT_NEAR(seen[1].at(1) / all.loss(1, 1), 1, 1e-6);
 }
 
-// EASGD (Zhang et al. 2015, equations 2 and 3), one worker and one step an exchange.
+// EASGD (Zhang et al. 2015, equations 2 and 3) with one worker and an exchange in every step.
 TEST(Replay, ElasticWorkerAndCentreMoveTowardsEachOther) {
   constexpr double rate = 0.1, pull = 0.3;
   ByHand hand(1);

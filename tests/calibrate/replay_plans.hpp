@@ -1,5 +1,5 @@
-// Training jobs for tests of the replay: LeNet-5 on made-up images. Each test adds its own
-// schedule.
+// Training jobs for tests of the replay: LeNet-5 on made-up images. Each test adds a schedule of
+// its own.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ inline LearningPlan plan(double momentum = 0.9) {
   return result;
 }
 
-// Workers in turn: each update is computed on parameters workers - 1 versions old.
+// Workers push in turn: each update is computed on parameters that are workers - 1 versions old.
 inline UpdateSchedule round_robin(int workers, std::int64_t updates) {
   UpdateSchedule schedule;
   schedule.workers = workers;

@@ -1,4 +1,4 @@
-// Does the replay learn exactly in the order of the schedule?
+// Does the replay learn in exactly the order of the schedule?
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -74,7 +74,7 @@ TEST(Replay, ADroppedPushChangesNothing) {
   late.pushes.insert(late.pushes.begin() + 5, {5, 1, 0, 0, 0});
   LearningPlan with = plan();
   with.evaluations = 1;
-  with.epochs = 10;  // to the end of the schedule
+  with.epochs = 10;  // until the schedule ends
   const auto accuracy = [&](const UpdateSchedule& s) {
     return replay(lenet(32), s, data(), with).curve.back().accuracy;
   };
@@ -97,8 +97,9 @@ TEST(Replay, WeightsOfAgeLeaveFreshGradientsAlone) {
 }
 
 TEST(Replay, AStalenessAwareRateIsTheRateDividedByTheStaleness) {
-  // A batch is judged by what two or three updates made of the parameters; the third one is two
-  // versions old. Losses are nearly linear in so small a step.
+  // The loss of a fixed batch shows the effect of two or three updates, of which the third is two
+  // versions old. With so small a step losses are nearly linear, so half of the rate gives half of
+  // the effect.
   const auto judged = [&](Weighting weighting, bool third) {
     UpdateSchedule schedule;
     schedule.workers = 3;
@@ -117,9 +118,9 @@ TEST(Replay, AStalenessAwareRateIsTheRateDividedByTheStaleness) {
   EXPECT_NEAR((two - judged(Weighting::staleness, true)) / (two - three), 0.5, 0.01);
 }
 
-// w1 = w0 - rate g0; w2 = w1 - rate (g1 + lambda g1 g1 (w1 - w0)): Zheng et al. 2017, both
-// gradients taken at w0. The adaptive lambda is divided by the root of 0.95 * 0.05 g0 g0 + 0.05 g1
-// g1.
+// Zheng et al. 2017, both gradients taken at w0: w1 = w0 - rate g0; w2 = w1 - rate (g1 + lambda g1
+// g1 (w1 - w0)). The adaptive lambda is divided by the root of the running mean square, 0.95 * 0.05
+// g0 g0 + 0.05 g1 g1.
 TEST(Replay, DelayCompensationIsTheFormulaOfItsPaper) {
   constexpr double rate = 0.1;
   const TrainingStep step = lenet(32);
@@ -216,7 +217,7 @@ TEST(Replay, CompressionOfEverythingIsPlainTrainingAndLessIsNot) {
   }
 }
 
-// One worker: its signs, or its gradient rounded.
+// With one worker the hook returns the gradient's signs, or its values rounded to fp16.
 TEST(Replay, AStepFollowsWhatTheHookMakesOfTheGradient) {
   const auto accuracy = [](const CompressedMean& mean) {
     UpdateSchedule schedule = synchronous_schedule(1, 20, 1, 1);
@@ -306,7 +307,7 @@ TEST(Replay, KaimingConvolutionsHaveTheVarianceOfTorchvision) {
   initialise_kaiming(network, 1);
   const at::Tensor weight = network.parameters()[2].tensor.detach();  // 16 x 6 x 5 x 5
   ASSERT_EQ(weight.numel(), 2400);
-  // The standard error of a variance of n normal values is sqrt(2 / n) of it: 3 %.
+  // The variance of n normal values has a standard error of sqrt(2 / n): 3 %.
   EXPECT_NEAR(weight.var().item<double>() / (2.0 / (16 * 25)), 1, 0.12);
   EXPECT_EQ(network.parameters()[3].tensor.detach().abs().max().item<double>(), 0);
   EXPECT_TRUE(network.parameters()[4].tensor.detach().equal(linear));
@@ -326,7 +327,7 @@ TEST(Replay, WithoutRunningStatisticsBatchNormJudgesWithItsFirstOnes) {
   without.running_statistics = RunningStatistics::untouched;
   const auto learned = replay(step, round_robin(1, 40), data(), with).curve.back();
   const auto judged = replay(step, round_robin(1, 40), data(), without).curve.back();
-  EXPECT_EQ(learned.loss, judged.loss);  // they learn the same
+  EXPECT_EQ(learned.loss, judged.loss);  // both learn the same
   EXPECT_GT(learned.accuracy, judged.accuracy + 0.1);
 }
 

@@ -1,4 +1,4 @@
-// Real training runs of lockstep-calibrate, each rank a process, and their reports. Use it in tests
+// Runs of lockstep-calibrate with each rank as a process, and the ranks' reports. Use it in tests
 // of the ranks themselves.
 #pragma once
 
@@ -18,7 +18,7 @@ inline Words operator+(Words a, const Words& b) {
   return a;
 }
 
-// The reports of `processes` ranks of one run.
+// The reports of the `processes` processes of one run.
 inline std::vector<RankReport> run(const Words& options, int processes) {
   const RunFolder folder;
   std::vector<RankProcess> ranks = pinned_ranks(processes, [&](int rank) {

@@ -18,7 +18,8 @@ struct Net {
 
 class SynchronousRuns : public testing::TestWithParam<Net> {};
 
-// The learning rate is large so that five updates change the loss by far more than the bound.
+// The learning rate is so large that five updates change the loss by far more than the allowed
+// difference.
 TEST_P(SynchronousRuns, TrainTheSameNetwork) {
   const Words common = GetParam().options + Words{"--steps", "4", "--warm-up",       "2",
                                                   "--batch", "8", "--learning-rate", "0.1"};
@@ -78,15 +79,15 @@ TEST(DiLoCoRuns, OfOneRankAreSequentialSgdBitForBit) {
   EXPECT_EQ(plain[0].checksum, local[0].checksum);
 }
 
-// The workers of a round are the workers that the simulation draws, and all end with the server's
-// parameters.
+// The simulation draws the same workers for a round as the real run, and all workers end with the
+// server's parameters.
 TEST(FedAvgRuns, TrainWithTheParticipantsThatAreDrawn) {
   const Words options{"--strategy", "fedavg", "--model", "lenet5", "--batch",        "4",
                       "--ranks",    "3",      "--every", "2",      "--participants", "33%",
                       "--steps",    "7",      "--seed",  "5",      "--warm-up",      "1"};
   const auto once = run(options, 4), again = run(options, 4);
   const std::vector<ScheduledPush>& pushes = once[3].pushes;
-  ASSERT_EQ(pushes.size(), 3u + 12u);  // 2 and 8 steps of each of three
+  ASSERT_EQ(pushes.size(), 3u + 12u);  // 2 and 8 steps of each of three ranks
   for (std::size_t round = 0; round < pushes.size(); ++round) {
     const auto version = static_cast<std::int64_t>(round);
     EXPECT_TRUE(participants(3, 1, 5, version)[static_cast<std::size_t>(pushes[round].worker)]);
@@ -98,8 +99,8 @@ TEST(FedAvgRuns, TrainWithTheParticipantsThatAreDrawn) {
   }
 }
 
-// A single rank has no buckets, as the prediction for one GPU has none: they are as large as the
-// gradients, which are as large as the parameters.
+// A single rank has no buckets, as the prediction for one GPU assumes. With several ranks they are
+// as large as the gradients, and so as the parameters.
 TEST(DdpRuns, HaveBucketsWithSeveralRanksOnly) {
   const Words common{"--strategy", "ddp", "--model", "lenet5", "--steps", "2", "--batch", "8"};
   const auto one = run(common + Words{"--ranks", "1"}, 1);

@@ -1,4 +1,4 @@
-// Does injected slowness take the time that it should, as in the simulator?
+// Does injected slowness take its time, as in the simulator?
 #include "runs/slowness.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 namespace lockstep::slowness_test {
 namespace {
 
-// The device takes 10 ms for its issued work, and the rank sleeps for this time, too.
+// The device needs 10 ms for its issued work, which also counts as compute: the rank sleeps three
+// times as long.
 TEST(SlowRank, PaysForWhatTheDeviceStillHasToDo) {
   bool under_way = true;
   Slowness slowness([&] {

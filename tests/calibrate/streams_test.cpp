@@ -1,4 +1,4 @@
-// Are copies and updates timed on their own, as often as asked, and in cold memory?
+// Are copies and updates timed, as often as requested, and in cold memory?
 #include "probes/streams.hpp"
 
 #include <gtest/gtest.h>
@@ -31,8 +31,8 @@ TEST(Streams, EverySizeHasItsCopiesAndUpdatesAsOftenAsAsked) {
   }
 }
 
-// 64 times the size takes at least ten times as long, for any cost of a call. 16 MiB are copied at
-// less than 200 GB/s: faster would be a cache, or nothing that was copied.
+// 64 times the size takes at least ten times as long, for any cost of a call. A copy of 16 MiB at
+// more than 200 GB/s would come from a cache, or not happen.
 TEST(Streams, TakeAsLongAsTheirSize) {
   const StreamProbeResult result = probe_streams(options_for({1 << 16, 1 << 22}, 9));
   for (const auto* points : {&result.copies, &result.updates}) {
@@ -41,7 +41,7 @@ TEST(Streams, TakeAsLongAsTheirSize) {
   EXPECT_LT(2 * 4.0 * (1 << 22) / median(result.copies.at(1).seconds), 200e9);
 }
 
-// Momentum is read and written on top of the parameter; Adam has two such states.
+// SGD without momentum reads and writes the parameter; Adam also reads and writes two moments.
 TEST(Streams, UpdatesAreThoseOfTheOptimizer) {
   StreamProbeOptions options = options_for({1 << 22}, 9);
   options.optimizer.name = OptimizerKind::sgd;

@@ -1,4 +1,4 @@
-// The summary of the ranks' reports: the run's record, and its JSON.
+// Does the summary of the ranks' reports have the right figures, in the record and in JSON?
 #include "runs/summary.hpp"
 
 #include <gmock/gmock.h>
@@ -50,12 +50,12 @@ TEST(StepSeconds, OfRanksThatMeetNowAndThenAreMeansOfRounds) {
   RankReport server = report(2, {});
   server.updates = {{1, 0, 0}, {3, 1, 0}, {7, 0, 0}};
   EXPECT_EQ(step_seconds(options, {rank, rank, server}), (std::vector<double>{1, 2}));
-  options.participants = 0.5;  // two rounds give each of two ranks one
+  options.participants = 0.5;  // in two rounds each of two ranks takes part once
   EXPECT_EQ(step_seconds(options, {rank, rank, server}), (std::vector<double>{2, 4}));
 }
 
-// Worker 0 makes two updates in the ten seconds in which worker 1 makes one: 20 / 3 seconds a
-// round, wherever the run begins and ends.
+// In ten seconds worker 0 makes two updates and worker 1 one. A round of two updates takes 20 / 3
+// seconds, wherever the run begins and ends.
 TEST(StepSeconds, OfRepeatedBunchesDoNotDependOnWhereTheRunEnds) {
   std::vector<ServerUpdate> all;
   for (int bunch = 0; bunch < 7; ++bunch) {
@@ -69,7 +69,7 @@ TEST(StepSeconds, OfRepeatedBunchesDoNotDependOnWhereTheRunEnds) {
       EXPECT_NEAR(mean_round_seconds(run, 2), 20.0 / 3, 1e-12) << first << " " << last;
     }
   }
-  // Too short for that: all there is.
+  // A run without a repetition uses all its updates.
   EXPECT_DOUBLE_EQ(mean_round_seconds({{1, 0, 0}, {2, 0, 0}, {5, 1, 0}}, 2), 4);
 }
 
@@ -109,10 +109,10 @@ TEST(Summary, SaysWhatEachWorkersComputeTook) {
   EXPECT_TRUE(compute().empty());
   reports[0].steps[0].compute = 0.25;
   reports[0].steps[1].compute = 0.75;
-  EXPECT_TRUE(compute().empty());  // of rank 1 it is not known
+  EXPECT_TRUE(compute().empty());  // rank 1 did not report it
   reports[1].steps[0].compute = reports[1].steps[1].compute = 1.5;
   EXPECT_EQ(compute(), (std::vector<double>{0.5, 1.5}));
-  reports[0].steps.clear();  // rank 1's would look like its
+  reports[0].steps.clear();  // otherwise rank 1's would look like rank 0's
   EXPECT_TRUE(compute().empty());
 }
 
@@ -140,7 +140,7 @@ TEST(Summary, SaysHowManyUpdatesWereSkipped) {
             (std::vector<std::string>{"2 of 3 updates skipped: gradients had infinities"}));
 }
 
-// The report of every rank; the server's memory is not a rank's.
+// The server's memory does not count as a rank's.
 TEST(Summary, MemoryIsOfTheRankThatNeedsMost) {
   TrainOptions options;
   options.strategy = RunStrategy::ps_sync;

@@ -37,8 +37,8 @@ TEST(Train, CtrlCWhileTheNetworkIsMadeOrUsedIsNoFault) {
   }
 }
 
-// Real processes, real delays: learning again in the order in which the server really applied their
-// pushes gives every loss bit for bit.
+// Real processes have real delays. A replay in the order in which the server applied their pushes
+// must give every loss bit for bit.
 TEST(Train, ReplayedInItsOwnOrderLearnsTheSame) {
   for (const char* strategy : {"ps-sync", "ps-async"}) {
     const auto run =
@@ -49,16 +49,17 @@ TEST(Train, ReplayedInItsOwnOrderLearnsTheSame) {
     ASSERT_EQ(run["notes"].size(), 1u) << strategy;
     EXPECT_THAT(run["notes"][0].get<std::string>(), HasSubstr("every loss within 0.0e+00"))
         << strategy;
-    // Something happened in between. That it learns is not asked of so few steps, whose order is
-    // another each time.
+    // All losses differ, so updates took place. With so few steps in a random order, the loss need
+    // not fall.
     const auto losses = run["each_loss"].get<std::vector<double>>();
     EXPECT_GE(losses.size(), 40u) << strategy;
     EXPECT_EQ(std::set<double>(losses.begin(), losses.end()).size(), losses.size()) << strategy;
   }
 }
 
-// LibTorch's reducer with its own fp16 hook, and with top-k and PowerSGD over Gloo: two ranks' sums
-// are the same in any order, but that halves may be divided before they are added up.
+// LibTorch's reducer with its own fp16 hook, and with top-k and PowerSGD over Gloo. The sum of two
+// ranks does not depend on their order; only the division of fp16 values before the sum may round
+// differently.
 TEST(Train, DdpWithAHookLearnsWhatItsReplayDoes) {
   for (const char* hook : {"none", "fp16-compress", "top-k", "top-k --hook-fraction 30%",
                            "powersgd", "powersgd --hook-rank 3"}) {
@@ -70,7 +71,8 @@ TEST(Train, DdpWithAHookLearnsWhatItsReplayDoes) {
   }
 }
 
-// Real ranks that step by themselves, one of them slow: differences round otherwise than means.
+// Real ranks make local steps, one rank being slow. The replay may differ by rounding, because it
+// adds differences where ranks average.
 TEST(Train, LocalStepsLearnWhatTheirReplayDoes) {
   for (const char* strategy :
        {"diloco --every 5", "diloco --every 3 --outer-rate 0.5 --optimizer adamw", "fedavg",
@@ -101,7 +103,7 @@ TEST(Train, ReplayNeedsAnOrderAndImages) {
   }
 }
 
-// The buckets are the gradients then, and at the peak there is no copy of some of them.
+// With views the gradients lie in the buckets, so at the peak no gradient has a second copy.
 TEST(Train, GradientsThatLieInBucketsNeedLessMemory) {
   const std::string options = "--batch 1 --steps 3";
   const auto plain = run_of(trained(options));
@@ -120,7 +122,7 @@ TEST(Train, WithAdamIsAnotherTrainingThanWithSgd) {
   ASSERT_EQ(adam["each_loss"].size(), 5u);
   EXPECT_NE(adam["each_loss"], sgd["each_loss"]);
   EXPECT_LT(adam["each_loss"][4].get<double>(), adam["each_loss"][0].get<double>());
-  // Two moments for every parameter instead of one.
+  // Adam has two moments for every parameter instead of one.
   EXPECT_GT(adam["memory"]["allocated_bytes"].get<double>(),
             sgd["memory"]["allocated_bytes"].get<double>() + 0.9 * 61706 * 4);
 }

@@ -1,4 +1,4 @@
-// Do real runs learn from real files, and are wrong files named?
+// Do real runs learn from real files, and are invalid files named?
 #include "runs/training_data.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ std::string word(std::uint32_t value) {
 
 constexpr std::int64_t side = 14, classes = 4;
 
-// Four classes: the quarter of the image that is bright.
+// Images of four classes; the class is the bright quarter of the image.
 struct Toy {
   RunFolder folder;
   Toy() {
@@ -60,7 +60,7 @@ nlohmann::json result_of(const std::string& arguments) {
 
 class LearningRuns : public testing::TestWithParam<const char*> {};
 
-// A network that guesses gets a quarter right.
+// A network that guesses gets a quarter of the images right.
 TEST_P(LearningRuns, ClassifyWhatTheyHaveNotSeen) {
   const Toy toy;
   const auto run = result_of("--steps 60 --strategy " + std::string(GetParam()) + " --data " +
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Training, LearningRuns,
                            return name;
                          });
 
-// A network learns the ten classes.
+// A network can learn the ten classes.
 TEST(SyntheticImages, CanBeLearned) {
   EXPECT_GT(result_of("--steps 100 --batch 16 --data synthetic").at("test_accuracy"), 0.5);
   EXPECT_FALSE(result_of("--steps 1").contains("test_accuracy"));
@@ -94,7 +94,7 @@ TEST(RealRun, SaysTheStalenessOfEveryUpdate) {
 TEST(ShardOrder, DealsEveryImageToOneRankInEveryEpoch) {
   std::vector<std::vector<std::int64_t>> epochs;
   ShardOrder first(41, 2, 0, 5, 1), second(41, 2, 1, 5, 1);  // one image is left out
-  for (std::int64_t step = 0; step < 8; ++step) {            // four steps an epoch
+  for (std::int64_t step = 0; step < 8; ++step) {            // four steps are an epoch
     if (step % 4 == 0) epochs.emplace_back();
     for (ShardOrder* rank : {&first, &second}) {
       for (const std::int64_t image : rank->indices(step)) epochs.back().push_back(image);
@@ -116,13 +116,13 @@ TrainingStep step_of(std::int64_t channels, std::int64_t side_of_input) {
   return build_step(*load_model("lenet5"), options);
 }
 
-// Two images of 2 x 2; mean 50, standard deviation 50.
+// Two images of 2 x 2 pixels with mean 50 and standard deviation 50.
 TEST(ImageBatches, FitTheNetworksInput) {
   const Images images{2, 1, 2, 2, {0, 100, 0, 100, 100, 0, 100, 0}, {3, 4}};
   const auto make = [&](const TrainingStep& step) {
     return ImageBatches(images, step, at::kCPU).make(images, {1, 0});
   };
-  const Batch same = make(step_of(3, 28));  // 14 pixels for each
+  const Batch same = make(step_of(3, 28));  // each pixel becomes 14 pixels
   EXPECT_EQ(same.input.sizes(), (at::IntArrayRef{2, 3, 28, 28}));
   EXPECT_EQ(same.target[0].item<int>(), 4);
   for (const int channel : {0, 2}) {
@@ -130,13 +130,13 @@ TEST(ImageBatches, FitTheNetworksInput) {
     EXPECT_EQ(same.input[0][channel][27][14].item<float>(), -1);
     EXPECT_EQ(same.input[1][channel][0][0].item<float>(), -1);
   }
-  const Batch padded = make(step_of(1, 29));  // one row and column of black more
+  const Batch padded = make(step_of(1, 29));  // a further row and column of black pixels
   EXPECT_EQ(padded.input[0][0][0][13].item<float>(), 1);
   EXPECT_EQ(padded.input[1][0][0][28].item<float>(), -1);
   EXPECT_EQ(padded.input[1][0][0][27].item<float>(), 1);
 }
 
-// Every pixel of coloured images by the formula: twice as large, and a border of black.
+// Every pixel of colored images follows the formula: twice the size, with a black border.
 TEST(ImageBatches, AreEnlargedAndPaddedPixelByPixel) {
   Images images{3, 3, 13, 14, std::vector<std::uint8_t>(3 * 3 * 13 * 14), {0, 1, 2}};
   for (std::size_t i = 0; i < images.pixels.size(); ++i) {

@@ -1,5 +1,5 @@
-// Every wrong file gets a located message: through the built program, exit code 2, nothing on
-// stdout, no crash, within two seconds.
+// Does every wrong file get a located message? Each file goes through the built program, which must
+// end within two seconds with exit code 2, without a crash and without output on stdout.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ using testing::MatchesRegex;
 struct BadFile {
   const char* name;     // of the test
   std::string text;     // the whole file, or fields added to a good scenario (scenario_text)
-  const char* message;  // a part of what must be said
+  const char* message;  // a part of the expected message
   bool whole = false;   // `text` is the whole file
 };
 
@@ -32,7 +32,7 @@ std::string numbers(int count) {
   return list;
 }
 
-// Nine levels of nine aliases each: 3.9e8 values when expanded.
+// Nine levels of nine aliases each: 3.9e8 values if expanded.
 std::string alias_bomb() {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {
@@ -74,7 +74,7 @@ std::vector<BadFile> bad_scenarios() {
        "did you mean 'samples_per_second'?"},
       {"key_model_parameter", "model: gpt\nmodel_parameters: {layerz: 2}\n",
        "did you mean 'layers'?"},
-      // Words where only some are allowed.
+      // Words that are not among the allowed ones.
       {"word_precision", "precision: fp8\n", "precision: unknown value 'fp8'; allowed: fp32"},
       {"word_sharding", "strategies: [fsdp: {sharding: ful_shard}]\n", "did you mean 'full_shard'"},
       {"word_optimizer", "optimizer: {name: adamm}\n", "did you mean 'adam'?"},
@@ -126,7 +126,7 @@ std::vector<BadFile> bad_scenarios() {
       {"number_negative_epochs", "dataset: {samples: 10, epochs: -1}\n", "epochs"},
       {"number_huge_sequence", "model: gpt2\ninput: {sequence: 1000000000000}\n", "input.sequence"},
       {"number_steps", "simulation: {steps: 1}\n", "allowed: 2 to"},
-      // Shapes of values.
+      // Values of the wrong kind.
       {"kind_list_for_map", "batch: [128]\n", "must be a map"},
       {"kind_map_for_list", "strategies: {ddp: {}}\n", "must be a list"},
       {"kind_text_for_map", "dataset: CIFAR-10\n", "must be a map"},
@@ -387,7 +387,7 @@ std::vector<BadFile> bad_scenarios() {
        "more than one figure of time"},
       {"measured_nothing", "measured: [{gpus: 1}]\n", "gives no figure"},
       {"dataset_twice", "dataset: {samples: 5, tokens: 6}\n", "contradicts samples"},
-      // Not YAML, not text, or built to hurt.
+      // Files that are not YAML, not text, or built to do harm.
       {"file_empty", "", "is empty", true},
       {"file_only_comments", "# nothing\n\n", "is empty", true},
       {"file_binary", std::string("\x7f\x45LF\x02\x01\0\0\xff\xfe", 10), "byte 0x7f", true},
@@ -430,7 +430,7 @@ std::vector<BadFile> bad_scenarios() {
 
 void expect_refused(const std::string& path, const char* message, const std::string& place) {
   for (const char* verb : {"check", "run"}) {
-    const Outcome outcome = lockstep({verb, path}, 10);  // seconds: longer is an endless one
+    const Outcome outcome = lockstep({verb, path}, 10);  // seconds: longer counts as endless
     EXPECT_EQ(outcome.code, 2) << verb << "\n" << outcome.err.substr(0, 2000);
     EXPECT_EQ(outcome.out, "") << verb;
     EXPECT_THAT(outcome.err, HasSubstr(message)) << verb;
@@ -449,8 +449,8 @@ TEST_P(BadScenario, IsRefusedWithAPlace) {
   const BadFile& bad = GetParam();
   const std::string path = test_folder().write(std::string(bad.name) + ".yaml",
                                                bad.whole ? bad.text : scenario_text(bad.text));
-  // Errors about a whole file have no line. A model that cannot be built as asked names both
-  // places: in the model, and in the scenario.
+  // An error about a whole file has no line. A model that cannot be built as requested has two
+  // places: one in the model file, one in the scenario.
   const std::string file = std::string(bad.name) + ".yaml";
   const bool no_line =
       std::string(bad.message) == "is empty" || std::string(bad.message) == "larger than 4 MiB";
@@ -462,7 +462,7 @@ TEST_P(BadScenario, IsRefusedWithAPlace) {
 INSTANTIATE_TEST_SUITE_P(, BadScenario, testing::ValuesIn(bad_scenarios()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// Bad files that a scenario names: the message is about that file.
+// A bad file that a scenario names: the message must be about that file.
 struct BadPart {
   const char* name;
   const char* field;  // of the scenario
@@ -577,7 +577,7 @@ TEST(BadFiles, AClusterOfWrongTurnsIsRefusedWithAPlace) {
   refused("time_slicing: {slice: 0 s}\n", "time_slicing.slice: '0 s' is out of range");
 }
 
-// A pipe without an end is read as far as a file of its kind may go.
+// A reader must stop at the largest size that a file of its kind may have.
 TEST(BadPath, APipeWithoutEndIsNotReadToItsEnd) {
   const std::string scenario = test_folder().write(
       "s.yaml", scenario_text("stragglers: {per_step: {empirical: {file: endless}}}\n"));

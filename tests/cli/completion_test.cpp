@@ -1,4 +1,4 @@
-// Shell completion and the manual page, as a shell and a reader of roff take them.
+// Do shell completion and the manual page work as a shell and a reader of roff use them?
 #include <gmock/gmock.h>
 
 #include <regex>
@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Bash's candidates for the last of `words`.
+// Bash's candidates for the last word of `words`.
 std::vector<std::string> offered(const std::string& words) {
   const std::string script =
       test_folder().write("lockstep.bash", lockstep({"completion", "bash"}).out);
@@ -40,7 +40,7 @@ TEST(Completion, BashOffersVerbsOptionsAndValues) {
   EXPECT_THAT(offered("run " + file.substr(0, file.size() - 3)), ElementsAre(file));
 }
 
-// The answer that the scripts of all shells ask for: word, tab, help.
+// The program's answer to the shells' scripts: a word, a tab and a help text per line.
 std::string asked(const std::string& words) {
   return shell("\"$LOCKSTEP\" completion words -- " + words).out;
 }
@@ -56,7 +56,7 @@ TEST(Completion, EveryShellAsksTheProgramWhichAnswersWithHelp) {
   EXPECT_EQ(asked("no-verb a"), "");
 }
 
-// Every long option that --help of a verb shows.
+// Every long option in the --help of a verb.
 std::set<std::string> options_of(const std::string& verb) {
   const std::string help = lockstep({verb, "--help"}).out;
   std::set<std::string> options;

@@ -1,4 +1,4 @@
-// Do verbs ask with the configs of training programs?
+// Do verbs accept the configs of training programs in place of a scenario?
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

@@ -183,7 +183,7 @@ TEST(ImportModel, WrongInputIsRefused) {
             "ONNX models and PyTorch modules");
 }
 
-// Times of one device are no measurement of another one.
+// Times measured on one device say nothing about another device, so the profile is refused.
 TEST(Profile, OfAnotherDeviceIsRefusedWhereTheScenarioNamesIt) {
   const std::string profile = LOCKSTEP_SOURCE_DIR "/tests/costs/data/profile_small.yaml";
   const auto run = [&](const std::string& name, const std::string& platform) {

@@ -1,4 +1,5 @@
-# Installs, moves the folder, and asks the program there for its files from another working directory.
+# Installs, moves the folder, and asks the moved program for its files from another working
+# directory.
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER}/elsewhere)
 unset(ENV{LOCKSTEP_DATA})
@@ -27,7 +28,7 @@ foreach(file share/man/man1/lockstep.1 share/bash-completion/completions/lockste
     message(FATAL_ERROR "${file} was not installed")
   endif()
 endforeach()
-# Nothing that is not read but by those who build.
+# Headers and libraries, which only builds read, are not installed.
 if(EXISTS ${FOLDER}/second/include OR EXISTS ${FOLDER}/second/lib)
   message(FATAL_ERROR "more than the program was installed")
 endif()

@@ -1,5 +1,5 @@
-// Wrong command lines, readers that go away, full disks, Ctrl-C, absurd sizes: is the program
-// polite?
+// Does the program behave well with wrong command lines, readers that go away, full disks, Ctrl-C
+// and absurd sizes?
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -37,7 +37,7 @@ TEST(Misuse, WrongCommandLinesExitWithTwo) {
            {"export"},
            {"explain"},
            {"validate", "--max-error", "ten"},
-           {"validate", "--max-error", "10"},  // 1000 %
+           {"validate", "--max-error", "10"},  // a factor of 10 is 1000 %
            {"validate", "--max-error"},
            {"validate", "--sources", "--json"},
            {"validate", "--sources", "--summary"},
@@ -55,7 +55,7 @@ TEST(Misuse, AMisspeltVerbIsNamed) {
                              HasSubstr("did you mean 'run'?")));
 }
 
-// The plain program knows the options of the measuring half, but does not measure.
+// Without the measuring half the program prints help about its verbs, but cannot run them.
 TEST(Misuse, VerbsOfTheMeasuringHalfNeedIt) {
   EXPECT_THAT(lockstep({"train"}).err, HasSubstr("--model"));
   const Outcome outcome = shell(
@@ -99,7 +99,7 @@ TEST(Output, PipesGetNoColoursAndNoProgress) {
   EXPECT_EQ(outcome.err, "");
 }
 
-// `script` gives the program a terminal.
+// The tool `script` gives the program a terminal.
 TEST(Output, ATerminalShowsWhatDoesNotFit) {
   const std::string misfit = test_folder().write(
       "misfit.yaml", scenario_text("model: llama3-70b\ninput: {}\nplatform: a100-sxm4-80gb-x4\n"));
@@ -126,7 +126,7 @@ TEST(Output, QuietLeavesErrorsOnly) {
   EXPECT_THAT(lockstep({"run", "/none.yaml", "-q"}).err, HasSubstr("/none.yaml"));
 }
 
-// A table that is too wide for the terminal goes on below itself; a pipe gets whole lines.
+// On a terminal a table that is too wide continues below itself; a pipe gets whole lines.
 TEST(Terminal, TablesFitIt) {
   const auto longest = [](const std::string& text) {
     std::size_t most = 0;
@@ -143,7 +143,7 @@ TEST(Terminal, TablesFitIt) {
   EXPECT_LT(longest(narrow.out), longest(listed));
 }
 
-// Work of more than half a second shows its progress on a terminal.
+// With --quiet, a run of more than half a second shows no progress on a terminal either.
 TEST(Output, QuietShowsNoProgressEither) {
   const std::string path = test_folder().write(
       "slow.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [512]\n"
@@ -169,7 +169,7 @@ TEST(Output, AReaderThatHasGoneEndsItQuietly) {
   EXPECT_EQ(outcome.err, "141\n");
 }
 
-// Notes and errors are lost; the answer and the exit code are as ever.
+// Only notes and errors are lost; the answer and the exit code stay the same.
 TEST(Output, AStderrThatCannotBeWrittenChangesNothing) {
   const std::string file = small_scenario();
   const std::string noted = test_folder().write(
@@ -202,7 +202,8 @@ TEST(Output, AClosedOrFullStdoutIsAnError) {
   }
 }
 
-// As on a disk that is nearly full: the kernel takes the first bytes, and then no more.
+// A limit on the file size acts like a disk that is nearly full: the kernel accepts the first bytes
+// and refuses the rest. The program must leave neither a cut file nor a changed old one.
 TEST(Output, NoFileIsLeftCutOff) {
   const std::string scenario = small_scenario();
   for (const std::string& words :
@@ -221,7 +222,7 @@ TEST(Output, NoFileIsLeftCutOff) {
   }
 }
 
-// One point of two runs into the limit of CPU time that the shell sets for each process.
+// The shell limits the CPU time of each process, and one of two points exceeds it.
 TEST(Output, APointThatDiesTakesNoOtherWithIt) {
   const std::string path = test_folder().write(
       "dies.yaml", scenario_text("model: resnet50\nplatform: dgx-a100-80gb-hdr4\ngpus: [1, 512]\n"
@@ -265,8 +266,8 @@ std::string long_scenario() {
 }
 
 TEST(Interrupt, CtrlCEndsTheProgramAndItsChildren) {
-  // The program leads a process group of its own; the signal goes to the parent only. A child that
-  // stays would keep the pipe open and this test waiting.
+  // The program leads a process group of its own, and the signal reaches the parent only. A child
+  // that survives would keep the pipe open, and the test would hang.
   for (const char* signal : {"INT", "TERM", "KILL"}) {
     const Outcome outcome =
         shell(std::string("timeout --foreground -s ") + signal + " 0.5 \"$LOCKSTEP\" run " +

@@ -1,4 +1,4 @@
-// JSON that verbs print satisfies the schema of `lockstep schema`.
+// Does the JSON that verbs print satisfy the schema that `lockstep schema` prints?
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -39,7 +39,7 @@ std::vector<Printed> printed() {
   };
 }
 
-// One per line.
+// Violations of the schema, one per line.
 std::string faults(const std::string& schema, const std::string& document) {
   return schema_faults(nlohmann::json::parse(schema), nlohmann::json::parse(document));
 }

@@ -1,3 +1,4 @@
+// Starts the built program with pipes for its output, and reads them until it ends.
 #include "process.hpp"
 
 #include <fcntl.h>
@@ -43,7 +44,7 @@ Outcome execute(const std::vector<std::string>& command, double limit) {
   while (open > 0) {
     const double left = started + limit - now();
     if (left <= 0) ::kill(-pid, SIGKILL);
-    if (left < -5) break;  // somebody out of reach holds the pipes
+    if (left < -5) break;  // a process that cannot be killed still holds the pipes
     ::poll(streams, 2, left > 0 ? static_cast<int>(1000 * left) + 1 : 100);
     for (int i = 0; i < 2; ++i) {
       if (streams[i].fd < 0 || streams[i].revents == 0) continue;

@@ -39,10 +39,10 @@ TEST(RunTrace, IsWrittenBesideTheAnswer) {
   EXPECT_EQ(traced.code, 0);
   EXPECT_EQ(traced.out, plain.out);
   EXPECT_THAT(traced.err, HasSubstr("trace: " + trace));
-  // Each strategy, on the most GPUs.
+  // a track for each strategy, on the most GPUs
   EXPECT_THAT(names_of(trace, "process_name"),
               testing::IsSupersetOf({"ddp on 4 GPUs: rank 0", "fsdp on 4 GPUs: rank 0"}));
-  std::set<std::string> steps;  // of the first rank
+  std::set<std::string> steps;  // the steps of the first rank
   const Json document = Json::parse(std::ifstream(trace));
   for (const Json& event : document["traceEvents"]) {
     const std::string name = event["name"];
@@ -112,7 +112,8 @@ TEST(RunTrace, ChakraTracesAreReplayed) {
   EXPECT_NE(elsewhere.out, recorded.out.substr(0, elsewhere.out.size()));
 }
 
-// Rank 0 sends over a slow link and has not ended its second step when the others have their third.
+// Rank 0 sends over a slow link and is still in its second step when the others end their third, so
+// it has no trace of the requested step.
 TEST(RunTrace, ARankThatDoesNotComeToTheStepHasNoChakraTrace) {
   const std::string file = test_folder().write(
       "slow_rank.yaml",

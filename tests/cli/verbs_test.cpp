@@ -55,7 +55,7 @@ TEST(Run, SetIsAsIfTheFileSaidSo) {
   EXPECT_THAT(wrong.err, StartsWith("--set gpu=2:1:1: gpu: "));
 }
 
-// Do all verbs that read a scenario take settings, and say the same with them as of a file?
+// Every verb that reads a scenario accepts --set, and answers as for a file with these values.
 TEST(Settings, AreTakenByEveryVerb) {
   const std::string file =
       test_folder().write("verbs.yaml", scenario_text("strategies: [ddp, fsdp]\n"));
@@ -72,7 +72,7 @@ TEST(Settings, AreTakenByEveryVerb) {
   EXPECT_THAT(page.out, AllOf(HasSubstr("# --set gpus=4"), HasSubstr("ddp on 4 GPUs")));
 }
 
-// Is the text's content also in the JSON?
+// The JSON has the same figures as the text.
 TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
   const std::string file =
       test_folder().write("json.yaml", scenario_text("strategies: [ddp, fsdp]\ngpus: [1, 4]\n"));
@@ -86,7 +86,7 @@ TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
   for (const auto& [part, seconds] : compared[1]["more_seconds_per_sample"].items()) {
     more += seconds.get<double>();
   }
-  EXPECT_NEAR(more, 1 / fsdp - 1 / ddp, 0.02 / ddp);  // small parts are left out
+  EXPECT_NEAR(more, 1 / fsdp - 1 / ddp, 0.02 / ddp);  // small parts are left out of the sum
   const auto why = nlohmann::json::parse(lockstep({"explain", file, "--json"}).out);
   ASSERT_EQ(why["points"].size(), 4U);
   EXPECT_EQ(why["differences"].size(), 3U);
@@ -101,7 +101,7 @@ TEST(Json, OfCompareExplainAndCheckHasTheFigures) {
   EXPECT_EQ(checked[0]["points"][3]["fits"], true);
 }
 
-// Can a scenario come through a pipe, also for verbs that read it twice?
+// A scenario can come through a pipe, also for verbs that read it twice.
 TEST(StandardInput, IsAScenario) {
   const std::string file = test_folder().write("piped.yaml", scenario_text("gpus: [1, 2]\n"));
   const std::string program = "\"" LOCKSTEP_PROGRAM "\" ", from = " - < \"" + file + "\"";
@@ -168,7 +168,8 @@ TEST(Check, NothingThatFitsIsExitCodeThreeAsForRun) {
   const Outcome outcome = lockstep({"check", big});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.out, HasSubstr("big.yaml: nothing fits into memory"));
-  // One of several scenarios is enough, in any order; a file that cannot be read weighs more.
+  // One scenario that does not fit is enough for exit code 3, in any order; a file that cannot be
+  // read is exit code 2.
   const std::string good = shipped("ovi2026/vgg16.yaml");
   EXPECT_EQ(lockstep({"check", big, good}).code, 3);
   EXPECT_EQ(lockstep({"check", good, big}).code, 3);
@@ -185,7 +186,7 @@ TEST(Check, IsDoneWhereAPartFits) {
   EXPECT_THAT(outcome.out, HasSubstr("NO"));
 }
 
-// The data that a report's scripts draw.
+// The data from which the scripts of a report draw.
 nlohmann::json drawn_by(const std::string& page) {
   const std::size_t begin = page.find("id=\"data\">") + 10;
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
@@ -208,7 +209,8 @@ TEST(Report, HasAChapterForEachAlternative) {
   for (const auto& chapter : data["chapters"]) EXPECT_FALSE(chapter["timelines"].empty());
 }
 
-// As `run` of the same file does: each that can be has its answer, and the others say why not.
+// As in `run` of the same file, each possible alternative has its answer, and each impossible one
+// its reason.
 TEST(Report, AnAlternativeThatCannotBeIsARow) {
   const std::string text = scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, g5.48xlarge]\n");
   const std::string file = test_folder().write("alternatives.yaml", text);
@@ -226,7 +228,7 @@ TEST(Report, AnAlternativeThatCannotBeIsARow) {
               HasSubstr("8 GPUs, but a100-sxm4-80gb-x1 has at most 1"));
 }
 
-// There is no page if no alternative is possible.
+// If no alternative is possible, no page is written.
 TEST(Report, OfNothingThatCanBeIsNone) {
   const std::string file = test_folder().write(
       "none.yaml", scenario_text("gpus: [8]\nplatform: [a100-sxm4-80gb-x1, v100-sxm2-16gb-x1]\n"));
@@ -267,7 +269,8 @@ TEST(Report, EndsAsRunDoes) {
 
 TEST(Report, SaysWhyItCannotBeWritten) {
   const std::string scenario = shipped("ovi2026/vgg16.yaml");
-  // A missing folder, a full disk, a folder, and one where even root cannot make a file.
+  // The paths are in a missing folder, on a full disk, a folder, and in a place where even root
+  // cannot create a file.
   for (const auto& [path, reason] : {std::pair{"/nonexistent/report.html", "No such file"},
                                      {"/dev/full", "No space left on device"},
                                      {"/tmp", "Is a directory"},
@@ -325,7 +328,7 @@ TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
   const Outcome outcome = lockstep({"export", file, "--layers"});
   ASSERT_EQ(outcome.code, 0);
   const auto document = nlohmann::json::parse(outcome.out);
-  ASSERT_EQ(document["steps"].size(), 1U);  // both strategies train the same
+  ASSERT_EQ(document["steps"].size(), 1U);  // both strategies train the same step
   const auto& step = document["steps"][0];
   EXPECT_EQ(step["samples"], 4);
   std::int64_t parameters = 0;
@@ -339,7 +342,7 @@ TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
   EXPECT_EQ(parameters, 11181642);  // torchvision's resnet18 with 10 classes
   EXPECT_EQ(step["parameter_count"], parameters);
   EXPECT_EQ(step["layers"][0]["attributes"]["stride"], 2);
-  // Every gradient is in one bucket, every parameter in one unit: 8 blocks and the root.
+  // All gradients are in one bucket. FSDP has nine units: eight blocks and the root.
   std::int64_t bucketed = 0, gathered = 0;
   for (const std::int64_t bytes : document["points"][0]["bucket_bytes"]) bucketed += bytes;
   EXPECT_EQ(bucketed, 4 * parameters);
@@ -347,7 +350,7 @@ TEST(Export, LayersSayWhatIsTrainedAndWhatEachPointCommunicates) {
   for (const auto& unit : document["points"][1]["units"]) {
     gathered += unit["gathered_bytes"].get<std::int64_t>();
   }
-  EXPECT_EQ(gathered, 4 * parameters);  // two ranks divide every first dimension: no padding
+  EXPECT_EQ(gathered, 4 * parameters);  // both ranks divide every first dimension without padding
 }
 
 TEST(Export, BucketsAreThoseThatAreSimulated) {
@@ -364,7 +367,7 @@ TEST(Export, BucketsAreThoseThatAreSimulated) {
 TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
   const Outcome one = lockstep({"compare", shipped("ovi2026/vgg16.yaml")});
   EXPECT_EQ(one.code, 0);
-  // A table in two blocks, and a sentence for each of its rows.
+  // The text has a table in two blocks and a sentence for each row.
   const std::size_t sentences = one.out.rfind("\n\n") + 2;
   EXPECT_EQ(std::count(one.out.begin(), one.out.begin() + static_cast<long>(sentences), '\n'), 10);
   std::size_t said = 0;
@@ -376,13 +379,14 @@ TEST(Compare, StrategiesOfOneScenarioAndTwoScenarios) {
       lockstep({"compare", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/convnext_large.yaml")});
   EXPECT_EQ(two.code, 0);
   EXPECT_THAT(two.out, HasSubstr("times slower"));
-  EXPECT_THAT(one.out, HasSubstr("fsdp (torch-fp32)"));  // two precisions are two names
+  // strategies in different precisions have different names
+  EXPECT_THAT(one.out, HasSubstr("fsdp (torch-fp32)"));
   EXPECT_THAT(one.out, HasSubstr("both"));
   const std::string alone = test_folder().write("alone.yaml", scenario_text(""));
   EXPECT_EQ(lockstep({"compare", alone}).code, 2);
 }
 
-// The dearest mistake: a speed-up of something that cannot run.
+// A speed-up of a configuration that does not fit would be the most expensive mistake.
 TEST(Compare, SaysWhatDoesNotFitAndEndsWithThree) {
   const std::string text = "model: vgg16\nplatform: g5.12xlarge\nstrategies: [ddp, fsdp]\n";
   const std::string big =
@@ -394,7 +398,7 @@ TEST(Compare, SaysWhatDoesNotFitAndEndsWithThree) {
   const std::string small =
       test_folder().write("small.yaml", scenario_text(text + "batch: {micro: 8}\n"));
   const Outcome some = lockstep({"compare", big, small});
-  EXPECT_EQ(some.code, 3);  // like `check`: one of them is enough
+  EXPECT_EQ(some.code, 3);  // one scenario is enough, as for `check`
   EXPECT_THAT(some.out, HasSubstr("only this"));
 }
 
@@ -415,7 +419,6 @@ TEST(Explain, GivesPartsSensitivitiesAndOrigins) {
   }
 }
 
-// Do all lines of these fit a terminal, wherever they go?
 TEST(Missing, ListsWhatIsNotMeasuredWhatMattersMostFirst) {
   const Outcome outcome = lockstep(
       {"missing", test_folder().write("missing.yaml", scenario_text("gpus: 2\n")), "--json"});
@@ -428,11 +431,12 @@ TEST(Missing, ListsWhatIsNotMeasuredWhatMattersMostFirst) {
     before = layer["share"];
     share += before;
   }
-  EXPECT_NEAR(share, 1, 1e-9);  // nothing is measured
+  EXPECT_NEAR(share, 1, 1e-9);  // nothing is measured, so the shares are all of the step
   EXPECT_THAT(std::string(document["commands"][0]), HasSubstr("lockstep calibrate --models "));
   EXPECT_EQ(document["commands"].back(), "lockstep calibrate collectives -o FOLDER");
 }
 
+// All lines of these answers must fit a terminal, also in a pipe.
 TEST(Text, HasAtMostEightyColumns) {
   for (const std::vector<std::string>& words : std::initializer_list<std::vector<std::string>>{
            {"compare", shipped("ovi2026/vgg16.yaml"), shipped("ovi2026/convnext_large.yaml")},
@@ -444,7 +448,7 @@ TEST(Text, HasAtMostEightyColumns) {
   }
 }
 
-// Does the first screen name the question, the work of a GPU, and the reasons for missing figures?
+// The first screen must name the question, the work of a GPU, and the reasons for missing figures.
 TEST(Run, BeginsWithWhatPeopleQuote) {
   const std::string llm =
       "model: gpt2\ninput: {sequence: 512}\nplatform: dgx-h100\ngpus: [8]\nbatch: {per_gpu: 4}\n";
@@ -478,7 +482,7 @@ TEST(Run, BeginsWithWhatPeopleQuote) {
   EXPECT_THAT(csv, HasSubstr("gpt2,124439808,512,,"));
 }
 
-// Is the staleness of updates drawn only if it varies?
+// Staleness is drawn only if it varies between updates.
 TEST(Run, DrawsStaleness) {
   const std::string out = lockstep({"run", shipped("one_slow_gpu.yaml")}).out;
   const std::size_t at = out.find("How stale the updates are");

@@ -1,4 +1,4 @@
-// Jobs of a kind whose speed is its number of GPUs, and their outcomes. Use it in tests of
+// Jobs whose speed is proportional to their number of GPUs, and their outcomes. Used by tests of
 // schedulers.
 #pragma once
 
@@ -25,7 +25,7 @@ inline ClusterJob job_of(double submit, int gpus, double seconds) {
   return job;
 }
 
-// With all spans of every job, and the earliest reservation that one had.
+// A schedule with all spans of every job and the earliest reservation of each job that had one.
 struct Watched {
   Schedule schedule;
   std::vector<Span> spans;

@@ -1,4 +1,4 @@
-// Do jobs move where that lets a wide one start, at their price and only if it pays?
+// Do jobs migrate if a wide job can then start, at the right price, and only if it pays?
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
@@ -7,7 +7,8 @@
 namespace lockstep::migration_test {
 namespace {
 
-// Two nodes of four GPUs with two jobs on each; one of each pair is over at 10 and at 12.
+// Two nodes of four GPUs hold two jobs each. At 12 s one job of each pair has ended, so that two
+// GPUs are free on each node.
 std::vector<ClusterJob> scattered(int wide, double migration) {
   std::vector<ClusterJob> jobs{job_of(0, 2, 10), job_of(0, 2, 100), job_of(1, 2, 110),
                                job_of(1, 2, 11), job_of(20, wide, 50)};
@@ -31,7 +32,7 @@ TEST(Migration, AWideJobStartsAtOnceWhereOthersMoveTogether) {
     int migrations = 0;
     for (std::size_t i = 0; i < 4; ++i) {
       migrations += moves.jobs[i].migrations;
-      // Later by exactly its stop.
+      // Each migration delays a job by exactly its stop of 5 s.
       EXPECT_NEAR(moves.jobs[i].ended, waits.jobs[i].ended + 5 * moves.jobs[i].migrations, 1e-9);
       EXPECT_NEAR(moves.jobs[i].idle_gpu_seconds, 2 * 5 * moves.jobs[i].migrations, 1e-9);
     }
@@ -39,13 +40,13 @@ TEST(Migration, AWideJobStartsAtOnceWhereOthersMoveTogether) {
   }
 }
 
-// Two GPUs stand still, for less than four would wait for 80 s.
+// A migration stops two GPUs. It pays as long as this costs less than four GPUs that wait for 80 s.
 TEST(Migration, OnlyWhereItIsWorthMoreThanItCosts) {
   EXPECT_EQ(scheduled(scattered(4, 159.9), Policy::migration).schedule.jobs[4].started, 20);
   EXPECT_EQ(scheduled(scattered(4, 160), Policy::migration).schedule.jobs[4].started, 100);
 }
 
-// From two nodes onto a third one.
+// Jobs from two nodes migrate onto the third node, so that the wide job gets two whole nodes.
 TEST(Migration, ManyMoveForAWiderJob) {
   std::vector<ClusterJob> jobs;
   for (int i = 0; i < 3; ++i) {
@@ -76,7 +77,8 @@ RC_GTEST_PROP(Migration, WithoutMovesItIsBackfill, ()) {
   }
 }
 
-// If the schedulers know the lengths of jobs, moves shorten the wait of the first job in line.
+// If the scheduler knows the lengths of jobs, migrations never delay the first job in line beyond
+// its reservation.
 RC_GTEST_PROP(Migration, TheFirstInLineStartsNoLaterThanPromised, ()) {
   std::vector<ClusterJob> jobs;
   double now = 0;

@@ -1,4 +1,4 @@
-// Does a job lie where its simulated speed holds?
+// Are jobs placed on nodes so that their simulated speed holds?
 #include "cluster/nodes.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Does a cluster's scenario get its speeds from the simulator, and are wrong ones refused at their
+// Does a cluster scenario get its speeds from the simulator, and are wrong ones refused at their
 // place?
 #include "cluster/question.hpp"
 
@@ -55,7 +55,7 @@ TEST(Cluster, SpeedsAreThoseOfASimulatedRun) {
   EXPECT_NEAR(answer.outcomes[0].jobs[0].ended, 1e6 / rate, 1e-9 * 1e6 / rate);
 }
 
-// It scales all speeds of the workload, including other GPU counts.
+// An anchor scales all speeds of its workload, on every GPU count.
 TEST(Cluster, AnAnchorSetsTheSpeeds) {
   const auto with_anchor = [](const std::string& anchor) {
     std::string text = file_text("jobs: [{workload: small, gpus: 4, samples: 1M}]\n");
@@ -73,7 +73,7 @@ TEST(Cluster, AnAnchorSetsTheSpeeds) {
       "anchor: [{gpus: 1, step_time: 100 ms}]\n",
       "s.yaml");
   const double expected = run_scenario(scenario).predictions.at(0).samples_per_second;
-  EXPECT_LT(expected, 640);  // of four that train 160 a second each
+  EXPECT_LT(expected, 640);  // four GPUs that train 160 samples a second each
   EXPECT_NEAR(rate(anchored), expected, 1e-9 * expected);
   EXPECT_GT(rate(plain), 2 * expected);
   EXPECT_EQ(anchored.question.kinds[1].rates.size(), 1U);
@@ -82,7 +82,7 @@ TEST(Cluster, AnAnchorSetsTheSpeeds) {
   EXPECT_THAT(cluster_text(anchored), HasSubstr("\nsmall: ddp is anchored: device time x"));
   EXPECT_THAT(nlohmann::json::parse(cluster_json(anchored))["warnings"].dump(),
               HasSubstr("is anchored"));
-  // A run's total time needs its length.
+  // A total time as anchor needs the length of the measured run.
   EXPECT_EQ(rate(with_anchor(", dataset: {samples: 16}, anchor: [{gpus: 1, total_time: 100 ms}]")),
             rate(anchored));
 }
@@ -149,7 +149,7 @@ const char* const two_jobs =
     "  - {workload: small, gpus: 8, duration: 2 h}\n"
     "  - {workload: small, gpus: 8, duration: 10 min, submit: 1 h}\n";
 
-// The second has its first turn when the first has had its slice.
+// The second job has its first turn when the first job has used its slice.
 TEST(Cluster, ALateJobHasATurnUnderTimeSlicing) {
   const auto answer = answer_to(
       file_text(two_jobs, "policies: [fifo, time_slicing]\ntime_slicing: {slice: 2 min}\n"));
@@ -164,8 +164,8 @@ TEST(Cluster, ALateJobHasATurnUnderTimeSlicing) {
   EXPECT_THAT(text, Not(HasSubstr("migrations")));
 }
 
-// Its parameters (SGD keeps no more), in and out over a GPU's link; to another node also over the
-// NIC.
+// A stop for a switch moves the state (parameters; SGD keeps no more) out and in over a GPU's link.
+// A migration also moves it over the NIC.
 TEST(Cluster, StopsFollowFromTheStateAndTheLinks) {
   const auto jobs = [](const std::string& stops) {
     std::string text = file_text(two_jobs, "policies: [time_slicing, migration]\n");
@@ -389,7 +389,8 @@ TEST(Trace, JobsLeftOutAreTold) {
   }
 }
 
-// As in docs/cluster.md: at half past three, before nine, and after two in the afternoon.
+// As docs/cluster.md says, the urgent job ends at half past three with preemption, before nine with
+// elastic jobs, and after two in the afternoon with backfill.
 TEST(Cluster, AnUrgentJobIsOverSoonestWhereOthersLeave) {
   const auto shipped = shipped_clusters();
   const auto file = std::find_if(shipped.begin(), shipped.end(), [](const std::string& path) {
@@ -401,7 +402,7 @@ TEST(Cluster, AnUrgentJobIsOverSoonestWhereOthersLeave) {
   const auto urgent = std::find_if(jobs.begin(), jobs.end(),
                                    [](const ClusterJob& job) { return job.name == "urgent"; });
   ASSERT_NE(urgent, jobs.end());
-  const auto hour = [&](Policy policy) {  // all are asked about, in this order
+  const auto hour = [&](Policy policy) {  // the outcomes are in the order of the policies
     const PolicyOutcome& outcome = answer.outcomes.at(static_cast<std::size_t>(policy));
     return 18 + outcome.jobs.at(static_cast<std::size_t>(urgent - jobs.begin())).ended / 3600;
   };

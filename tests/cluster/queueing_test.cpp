@@ -1,4 +1,5 @@
-// Queues with known waiting times: one job fills the only node.
+// Do jobs wait as long as queueing theory says? Each job fills the only node, so the cluster is a
+// single server.
 #include <gmock/gmock.h>
 
 #include "cluster/generated.hpp"
@@ -8,7 +9,7 @@
 namespace lockstep::queueing_test {
 namespace {
 
-// Mean waiting of 400,000 jobs, each of which takes the only GPU; busy for `load` of the time.
+// The mean waiting time of 400,000 jobs; the only GPU is busy for the share `load` of the time.
 double mean_waiting(const Length& length, double mean_length, double load, Policy policy) {
   GeneratedSpec spec;
   spec.count = 400'000;
@@ -29,7 +30,7 @@ double mean_waiting(const Length& length, double mean_length, double load, Polic
   return outcome.queueing.mean;
 }
 
-// Pollaczek and Khinchine: load x length / (2 (1 - load)) for equal lengths.
+// For equal lengths the mean wait is load x length / (2 (1 - load)) (Pollaczek and Khinchine).
 TEST(Queueing, EqualJobsWaitAsInAnMd1Queue) {
   for (const double load : {0.5, 0.7}) {
     const double expected = load * 100 / (2 * (1 - load));
@@ -43,7 +44,7 @@ TEST(Queueing, ExponentialJobsWaitTwiceAsLong) {
               0.02 * expected);
 }
 
-// If every job fills the cluster, no job can overtake.
+// If every job fills the cluster, no job can overtake another.
 TEST(Queueing, BackfillAndElasticityChangeNothingWhereEveryJobFillsTheCluster) {
   const double fifo = mean_waiting(FixedLength{100}, 100, 0.5, Policy::fifo);
   EXPECT_EQ(mean_waiting(FixedLength{100}, 100, 0.5, Policy::backfill), fifo);

@@ -33,7 +33,7 @@ TEST(Sacct, ReadsJobsInTheOrderOfSubmission) {
       "7.batch,batch,2024-03-01T12:00:00,10:30,,1,\n"
       "9,c,2024-03-01T12:02:00,00:00:00,,0,01:00:00\n"
       "10,d,2024-03-01T12:03:00,01:00:00,cpu=8,2,01:00:00\n");
-  ASSERT_EQ(jobs.size(), 2U);  // 10 ran on CPUs
+  ASSERT_EQ(jobs.size(), 2U);  // job 10 ran on CPUs only
   EXPECT_EQ(jobs[0].id, "7");
   EXPECT_EQ(jobs[0].name, "a");
   EXPECT_EQ(jobs[0].submit, 0);
@@ -53,7 +53,7 @@ TEST(Sacct, JobsOnCpusOccupyNoGpus) {
   const auto jobs = jobs_of(header + on_cpus + no_nodes + with_gpus);
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(jobs[0].id, "3");
-  // No row names GPUs: whole nodes.
+  // If no row names GPUs, each job occupies whole nodes.
   EXPECT_EQ(jobs_of(header + on_cpus).at(0).nodes, 1);
 }
 
@@ -78,7 +78,7 @@ TEST(Sacct, GpusAreOfTheFirstColumnThatNamesThem) {
   for (const char* two : {"gpu:2", "gres:gpu:2", "gpu:a100:2", "mps:100,gpu:a100:1,gpu:h100"}) {
     EXPECT_EQ(gpus_of("AllocGRES|NNodes", std::string(two) + "|3"), 2) << two;
   }
-  EXPECT_EQ(gpus_of("ReqGRES|NNodes", "gpu:2|3"), 6);  // --gres is of each node
+  EXPECT_EQ(gpus_of("ReqGRES|NNodes", "gpu:2|3"), 6);  // --gres counts GPUs of each node
   EXPECT_EQ(gpus_of("ReqGRES", "gpu"), 1);
 }
 
@@ -127,7 +127,7 @@ TEST(Sacct, JobsThatAreLeftOutAreCountedByReason) {
   EXPECT_THAT(refusal(header, "gpu"), HasSubstr("jobs.csv:1:1: Partition: no such column"));
 }
 
-// Other cells of such rows have no effect.
+// A job without a start is left out; its other cells have no effect.
 TEST(Sacct, WhatNeverRanIsLeftOut) {
   const auto jobs = jobs_of(header +
                             "1,a,Unknown,00:00:00,,soon,never\n"

@@ -1,4 +1,4 @@
-// No scheduler may overbook, lose or invent work, or delay the first job in line.
+// Does any scheduler overbook GPUs, lose or invent work, or delay the first job in line?
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr ClusterSize size{4, 4};
 
-// Odd times, so that nothing happens at once by chance.
+// Random jobs at odd times, so that no two events coincide.
 std::vector<ClusterJob> random_jobs() {
   std::vector<ClusterJob> jobs;
   double now = 0;
@@ -32,7 +32,7 @@ std::vector<ClusterJob> random_jobs() {
 
 JobKind random_kind() {
   JobKind kind = linear_kind(20);
-  // Less and less for each further GPU.
+  // Each further GPU adds less speed.
   for (auto& [gpus, rate] : kind.rates) rate = std::pow(gpus, 0.8);
   kind.elastic = *rc::gen::inRange(0, 2) == 1;
   kind.least = *rc::gen::inRange(1, 5);
@@ -63,7 +63,7 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
       free_from[span.job] = span.end;
       const double rate = kinds[jobs[span.job].kind].rates.at(span.gpus);
       RC_ASSERT(span.work >= 0 && span.lost >= 0);
-      // Never faster than it can.
+      // No span does more work than the job's speed allows.
       RC_ASSERT(span.work + span.lost <= (span.end - span.begin + same_moment) * rate * (1 + 1e-9));
       done[span.job] += span.work;
       lost[span.job] += span.lost / rate * span.gpus;
@@ -76,7 +76,7 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
         on_node[share.node][span.end] -= share.gpus;
       }
     }
-    // An elastic job's growth is laid anew at any moment.
+    // An elastic job that grows may be placed anew, so its nodes are not known here.
     if (policy == Policy::elastic) on_node.clear();
     for (const auto& [node, moments] : on_node) {
       int held_there = 0;
@@ -96,7 +96,8 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
       RC_ASSERT(std::abs(done[i] - jobs[i].work) <= 1e-9 * jobs[i].work);
       RC_ASSERT(std::abs(held[i] - run.gpu_seconds) <= 1e-6);
       RC_ASSERT(std::abs(lost[i] - run.lost_gpu_seconds) <= 1e-6);
-      // Held for work that is kept, work that was lost, and standing still: nothing else.
+      // GPUs are held for work that is kept, for work that is lost, and for standing still; for
+      // nothing else.
       double useful = 0;
       for (const Span& span : w.spans) {
         if (span.job == i) useful += span.work / kind.rates.at(span.gpus) * span.gpus;
@@ -112,8 +113,8 @@ RC_GTEST_PROP(Schedules, EveryJobIsDoneOnceOnGpusThatExist, ()) {
   }
 }
 
-// The first in line starts no later than without all jobs that were not yet running when it became
-// the first.
+// Under backfill the first job in line starts no later than if the queue behind it were empty. The
+// comparison leaves out all jobs that were not running when the job became the first.
 RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
   const JobKind kind = linear_kind(16);
   const Policy policy = Policy::backfill;
@@ -127,7 +128,8 @@ RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
     for (std::size_t i = head; i < jobs.size(); ++i) {
       if (i == head || all.jobs[i].started < first) fewer.push_back(jobs[i]);
     }
-    // The scheduler's promise is based on the lengths that it knows of running jobs.
+    // The scheduler's reservation assumes the lengths that it knows of running jobs, so the
+    // comparison uses these lengths.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       if (i > head && all.jobs[i].started >= first) continue;
@@ -140,7 +142,7 @@ RC_GTEST_PROP(Backfill, NeverDelaysTheFirstInLine, ()) {
   }
 }
 
-// Earlier elastic jobs may delay the first in line, but no longer than promised.
+// Elastic jobs may delay the first job in line, but not beyond its reservation.
 RC_GTEST_PROP(Elastic, ReservationsAreKept, ()) {
   auto jobs = random_jobs();
   std::vector<JobKind> kinds{random_kind(), random_kind()};
@@ -167,7 +169,7 @@ RC_GTEST_PROP(Schedules, AreTheSameEachTime, ()) {
   }
 }
 
-// First come, first served: starts are in the order of submission.
+// First come, first served: jobs start in the order of submission.
 RC_GTEST_PROP(Fifo, NobodyOvertakes, ()) {
   const auto jobs = random_jobs();
   const Schedule plan = watched(size, {linear_kind(16)}, jobs, Policy::fifo).schedule;
@@ -182,12 +184,12 @@ TEST(Backfill, FillsTheHoleBeforeALargeJob) {
   const auto fifo = watched(size, {linear_kind(16)}, jobs, Policy::fifo).schedule.jobs;
   const auto easy = watched(size, {linear_kind(16)}, jobs, Policy::backfill).schedule.jobs;
   EXPECT_EQ(fifo[2].started, 150);
-  EXPECT_EQ(easy[2].started, 2);  // over before 100
+  EXPECT_EQ(easy[2].started, 2);  // ends before the reservation at 100 s
   EXPECT_EQ(easy[1].started, 100);
-  EXPECT_EQ(easy[3].started, 150);  // would not be
+  EXPECT_EQ(easy[3].started, 150);  // would end after it
 }
 
-// Holds for every speed by which lengths are divided.
+// Lengths that end exactly at a reservation must fit, for any speed by which work is divided.
 TEST(Backfill, RoundLimitsMeet) {
   constexpr ClusterSize one{1, 4};
   for (const double speed : {1.0, 4899.37 / 7, 0.1, 1345.678 / 3, 1e7 / 9}) {
@@ -201,7 +203,7 @@ TEST(Backfill, RoundLimitsMeet) {
     for (double over = 600; over <= 90'000; over += 420) {
       for (const double submit : {20.0, 60.0, 100.1, 120.0, 300.0}) {
         for (const Policy policy : {Policy::backfill, Policy::elastic}) {
-          // The third ends when the first does, and the second takes the GPUs of both.
+          // The third job ends when the first does, and the second takes the GPUs of both.
           const auto both =
               watched(one, {kind},
                       {job(0, 2, over), job(10, 4, 500), job(submit, 2, over - submit)}, policy)
@@ -210,7 +212,7 @@ TEST(Backfill, RoundLimitsMeet) {
           ASSERT_NEAR(both[1].started, over, same_moment);
           ASSERT_EQ(both[1].started, both[0].ended);
           ASSERT_EQ(both[1].started, both[2].ended);
-          // The second leaves one GPU of those that are free then.
+          // The first job in line leaves one GPU free at its reservation.
           const auto beside = watched(one, {kind},
                                       {job(0, 2, over), job(5, 1, over - 5), job(10, 3, 500),
                                        job(submit, 1, 2 * over)},
@@ -224,18 +226,19 @@ TEST(Backfill, RoundLimitsMeet) {
   }
 }
 
-// One that starts may take the place that was in the way.
+// Each start changes the reserved GPUs: a job that starts may free the place that blocked another.
 TEST(Backfill, WhereOneWouldLieIsAskedAgainAfterAStart) {
   const std::vector<ClusterJob> jobs{job_of(0, 3, 100), job_of(1, 2, 1000), job_of(2, 4, 10),
                                      job_of(3, 1, 500), job_of(3, 1, 50),   job_of(3, 1, 500)};
   const auto run = watched({2, 4}, {linear_kind(4)}, jobs, Policy::backfill).schedule.jobs;
   EXPECT_EQ(run[2].started, 100);
-  EXPECT_GT(run[3].started, 3);  // on the first node, which the third waits for
-  EXPECT_EQ(run[4].started, 3);  // is over before
-  EXPECT_EQ(run[5].started, 3);  // on the other node
+  EXPECT_GT(run[3].started, 3);  // would lie on the first node, which the third job waits for
+  EXPECT_EQ(run[4].started, 3);  // ends before the reservation
+  EXPECT_EQ(run[5].started, 3);  // lies on the other node
 }
 
-// No job starts before its submission, not even by less than a moment.
+// A job starts at its submission at the earliest, even if it is submitted within the tolerance of a
+// moment.
 TEST(Backfill, AMomentIsThatOfItsArrivals) {
   const double late = 100 + same_moment / 2;
   const auto run =
@@ -255,7 +258,7 @@ TEST(Preemption, ANewJobEvictsOneThatHasHadItsService) {
   EXPECT_EQ(run[1].started, 100);
   EXPECT_EQ(run[1].ended, 110);
   EXPECT_EQ(run[0].evictions, 1);
-  EXPECT_NEAR(run[0].lost_gpu_seconds, 10 * 16, 1e-9);  // since the checkpoint at 90
+  EXPECT_NEAR(run[0].lost_gpu_seconds, 10 * 16, 1e-9);  // the work since the checkpoint at 90 s
   EXPECT_NEAR(run[0].ended, 110 + 5 + 110, 1e-9);
 }
 
@@ -264,7 +267,7 @@ TEST(Preemption, WhoIsEvictedWaitsWhereItBelongs) {
                                      job_of(201, 8, 90)};
   const auto run =
       watched({1, 16}, {linear_kind(16)}, jobs, Policy::preemption, 8 * 100).schedule.jobs;
-  // The second is evicted first, and the first goes on first.
+  // The second job is evicted before the first, and the first job continues before the second.
   EXPECT_EQ(run[0].evictions, 1);
   EXPECT_EQ(run[1].evictions, 1);
   EXPECT_NEAR(run[0].ended, 250 + 1000 - 201, 1e-6);
@@ -289,7 +292,7 @@ TEST(Elastic, AJobStartsSmallAndGrowsIntoWhatIsLeft) {
   const auto run = watched(size, {gang, elastic}, jobs, Policy::elastic).schedule.jobs;
   EXPECT_EQ(run[1].started, 10);
   EXPECT_EQ(run[1].resizes, 1);
-  // 90 s on 4 GPUs do 360 of 800; the rest is done on 8.
+  // In 90 s on 4 GPUs the job does 360 of 800 GPU-seconds; it does the rest on 8 GPUs.
   EXPECT_NEAR(run[1].ended, 100 + 440 / 8.0, 1e-9);
 }
 

@@ -1,4 +1,4 @@
-// Do jobs that take turns each get their share, and does none wait longer than a round?
+// Does each job that takes turns get its share, and does no job wait longer than a round?
 #include <gmock/gmock.h>
 #include <rapidcheck/gtest.h>
 
@@ -33,7 +33,8 @@ double trained(const Watched& w, std::size_t job, double until) {
   return work;
 }
 
-// Each gets slice / (n (slice + switch)) of the time; the first turn follows none.
+// Each of n equal jobs trains for slice / (n (slice + switch)) of the time. Only the very first
+// turn has no switch before it.
 TEST(TimeSlicing, EqualJobsShareANode) {
   constexpr int turns = 7;
   for (const int n : {2, 3, 6}) {
@@ -56,7 +57,7 @@ TEST(TimeSlicing, EqualJobsShareANode) {
   }
 }
 
-// It waits for the end of a turn, not of the queue.
+// A late job waits for the end of a turn, not for the end of the queue.
 TEST(TimeSlicing, ALateJobIsAtMostARoundAway) {
   std::vector<ClusterJob> jobs(5, slicing_job(0, 4, 3600));
   for (const double late : {1.0, 60.0, 90.5, 333.0, 1000.0}) {
@@ -71,7 +72,8 @@ TEST(TimeSlicing, ALateJobIsAtMostARoundAway) {
   }
 }
 
-// Both of the first two leave at once, when the turns of both are over.
+// A job that needs both nodes starts when the turns of both running jobs are over, and both leave
+// at once.
 TEST(TimeSlicing, AGangSwitchesAsAWhole) {
   const Watched w =
       sliced({2, 4}, {slicing_job(0, 4, 600), slicing_job(25, 4, 600), slicing_job(30, 8, 120)});
@@ -80,7 +82,7 @@ TEST(TimeSlicing, AGangSwitchesAsAWhole) {
     if (span.job == 2) begins.push_back(span.begin);
   }
   ASSERT_EQ(begins.size(), 2U);
-  EXPECT_NEAR(begins[0], 85, 1e-9);  // of the second's turn
+  EXPECT_NEAR(begins[0], 85, 1e-9);  // the end of the second job's turn
   for (const Span& span : w.spans) {
     if (span.job != 2 && std::abs(span.end - begins[0]) < 1e-9) left.push_back(span.end);
   }
@@ -99,7 +101,8 @@ TEST(TimeSlicing, AJobTakesTurnsWithNoneOfLowerPriority) {
   EXPECT_NEAR(run[0].ended, 600 + 2 * switching, 1e-9);
 }
 
-// The third shares a node with the first until the second leaves the other.
+// The third job shares a node with the first. When the second job leaves the other node, the third
+// moves there if the move costs less than waiting.
 TEST(TimeSlicing, ASuspendedJobMovesWhereThatSavesMoreThanItCosts) {
   for (const double migration : {5.0, 2000.0}) {
     const Watched w = sliced({2, 4}, {slicing_job(0, 4, 1000, 2000), slicing_job(1, 4, 150, 2000),
@@ -107,8 +110,8 @@ TEST(TimeSlicing, ASuspendedJobMovesWhereThatSavesMoreThanItCosts) {
     const JobRun& moved = w.schedule.jobs[2];
     EXPECT_EQ(moved.migrations, migration < 1000 ? 1 : 0);
     if (moved.migrations == 1) {
-      // Its first turn ends the first job's, at 60; it waits again from 120.7 on, and the second is
-      // over at 151.
+      // The third job's first turn begins at 60 s. It waits from 120.7 s on and moves when the
+      // second job ends at 151 s.
       EXPECT_EQ(moved.started, 60);
       EXPECT_NEAR(moved.ended, 151 + 5 + 940, 1e-9);
     }
@@ -136,7 +139,7 @@ std::vector<ClusterJob> random_jobs(int most, int gpus) {
   return jobs;
 }
 
-// Round robin, written down once more for jobs that fill the only node.
+// A plain round robin for jobs that fill the only node, written independently of the scheduler.
 std::vector<double> round_robin(const std::vector<ClusterJob>& jobs) {
   std::vector<double> ends(jobs.size()), left;
   for (const ClusterJob& job : jobs) left.push_back(job.work / job.gpus);
@@ -156,7 +159,7 @@ std::vector<double> round_robin(const std::vector<ClusterJob>& jobs) {
     const double begin = now + (displaces || suspended[job] ? switching : 0);
     double until = std::min(begin + slice, begin + left[job]);
     arrive_until(until);
-    // Nobody else: it goes on until one comes.
+    // With an empty queue the job continues until another job arrives.
     if (line.empty() && left[job] > slice) {
       const double comes = next < jobs.size() ? jobs[next].submit : begin + left[job];
       until = std::min(begin + left[job], comes);
@@ -186,7 +189,7 @@ RC_GTEST_PROP(TimeSlicing, JobsThatFillTheNodeAreServedRoundRobin, ()) {
   }
 }
 
-// By then everybody before it has had a turn.
+// A job waits at most one turn of each job that was there before it.
 RC_GTEST_PROP(TimeSlicing, NobodyWaitsLongerThanARound, ()) {
   const auto jobs = random_jobs(40, 16);
   const auto runs = sliced({4, 4}, jobs).schedule.jobs;
@@ -200,7 +203,7 @@ RC_GTEST_PROP(TimeSlicing, NobodyWaitsLongerThanARound, ()) {
   }
 }
 
-// Where none waits for another, all of these are gang scheduling.
+// If no job waits for another, time slicing and migration equal gang scheduling.
 RC_GTEST_PROP(TimeSlicing, WithoutConflictItIsGangScheduling, ()) {
   const auto jobs = random_jobs(8, 2);
   const Watched gang = watched({4, 4}, {linear_kind(16)}, jobs, Policy::fifo);

@@ -37,7 +37,7 @@ TEST(Errors, SuggestOnlyWhatIsClose) {
   EXPECT_EQ(allowed_hint("dpd", {"ddp", "fsdp"}), "allowed: ddp, fsdp; did you mean 'ddp'?");
   EXPECT_EQ(allowed_hint("quantum", {"ddp", "fsdp"}), "allowed: ddp, fsdp");
   EXPECT_EQ(allowed_hint("", {"ddp"}), "allowed: ddp");
-  // Capitals are one slip, however many they are.
+  // A difference of case counts as one typing error, for any number of letters.
   EXPECT_EQ(allowed_hint("nic", {"NVLink", "NIC"}), "allowed: NVLink, NIC; did you mean 'NIC'?");
   EXPECT_EQ(allowed_hint("NIC", {"NIC"}), "allowed: NIC");
   EXPECT_EQ(allowed_hint("x", {}), "");

@@ -57,8 +57,8 @@ TEST_F(WholeFile, TakesThePlaceOfTheOldOneWithItsPermissions) {
   EXPECT_EQ(contents(file("a")), "third");
 }
 
-// A file in use is written in place: a file with another name, another owner's file, a link to a
-// missing file.
+// Three kinds of files must be written in place, because a new file cannot replace them: a file
+// with a second hard link, a file of another owner, and a symbolic link to a missing file.
 TEST_F(WholeFile, StaysTheSameFileWhereAnotherCannotStandForIt) {
   write_text(file("a"), "first, and longer");
   fs::create_hard_link(file("a"), file("also a"));
@@ -113,7 +113,7 @@ TEST_F(WholeFile, SaysWhatKeepsItFromBeingWritten) {
   EXPECT_EQ(refusal("/dev/full"), "cannot write /dev/full: No space left on device");
   EXPECT_EQ(refusal("/nowhere/at/all"), "cannot write /nowhere/at/all: No such file or directory");
   EXPECT_EQ(refusal(folder_), "cannot write " + folder_.string() + ": Is a directory");
-  write_text("/dev/null", "text");  // no plain file has a draft
+  write_text("/dev/null", "text");  // a device gets no draft, only a plain file does
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(Random, NormalQuantileInvertsTheDistribution) {
   EXPECT_EQ(normal_quantile(0.5), 0);
   for (double p = 1e-300; p < 0.5; p *= 1.7) {
     const double x = normal_quantile(p);
-    // A relative error e of x moves p by about x * x * e, relatively.
+    // A relative error e of x changes p by a factor of about 1 + x * x * e.
     EXPECT_NEAR(normal_probability(x) / p, 1, 1e-15 * (10 + 3 * x * x)) << p;
     if (p > 1e-12) {
       EXPECT_NEAR(normal_quantile(1 - p), -x, 1e-16 / p) << p;
@@ -108,7 +108,8 @@ TEST(Random, UniformFillsTheUnitIntervalEvenly) {
   EXPECT_LT(values.back(), 1);
 }
 
-// Covers more ranks than are drawn together, in the tails and around the median.
+// The vectorized draw of 1001 ranks must equal the draw of each rank, in the tails and around the
+// median.
 TEST(Random, ManyRanksDrawWhatEachDraws) {
   std::vector<double> values(1001);
   lognormal_draws({7, 5, 3, 2}, 0.4, values);

@@ -23,8 +23,8 @@ std::string errors_of(const std::string& text) {
 }
 
 struct Case {
-  const char* text;                // after the required `memory: {size: 1 GB}` in line 1
-  std::vector<const char*> parts;  // each must be in the message
+  const char* text;                // the lines after the required `memory: {size: 1 GB}` of line 1
+  std::vector<const char*> parts;  // each part must be in the message
 };
 
 TEST(ReadErrors, Table) {
@@ -43,12 +43,12 @@ TEST(ReadErrors, Table) {
       {"kind: noise", {"f.yaml:2:7: kind.sigma: missing"}},
       {"kind: {noise: }", {"kind.noise.sigma: missing"}},
       {"entries: [noise]", {"f.yaml:2:11: entries[0].sigma: missing"}},
-      // nothing
+      // keys without a value
       {"count:", {"f.yaml:2:1: count: has no value"}},
       {"count: ~", {"f.yaml:2:1: count: has no value"}},
       {"name: null", {"f.yaml:2:1: name: has no value"}},
       {"sources: {peak: }", {"sources.peak: must be a text, not nothing"}},
-      // wrong kinds
+      // wrong kinds of values
       {"count: [1]", {"f.yaml:2:8: count: must be a whole number, not a list"}},
       {"count: {a: 1}", {"count: must be a whole number, not a map"}},
       {"name: [a]", {"name: must be a text, not a list"}},
@@ -60,7 +60,7 @@ TEST(ReadErrors, Table) {
       {"sizes: 1 GB", {"sizes: must be a list, not '1 GB'"}},
       {"words: {a: b}", {"words: must be a list, not a map"}},
       {"sources: x", {"sources: must be a map, not 'x'"}},
-      // values
+      // wrong values
       {"enabled: yes", {"f.yaml:2:10: enabled: 'yes' is neither true nor false"}},
       {"enabled: True", {"allowed: true, false"}},
       {"enabled: 1", {"'1' is neither true nor false"}},
@@ -102,7 +102,7 @@ TEST(ReadErrors, Table) {
        {"f.yaml:2:23: entries[0].noise: 'plain' and 'noise' exclude each other"}},
       {"entries: [{plan: {}}]", {"entries[0].plan: unknown key", "did you mean 'plain'?"}},
       {"entries: [plane]", {"f.yaml:2:11: entries[0]: unknown name 'plane'"}},
-      // what must fit together
+      // fields that contradict each other
       {"spare: {size: 1 TB, bandwidth: 1 kB/s}",
        {"f.yaml:2:32: spare.bandwidth: is too low for the size; raise it"}},
   };

@@ -79,7 +79,7 @@ TEST(Read, LocationsOfFields) {
   EXPECT_EQ(s.memory_place.line, 1);
   EXPECT_EQ(s.memory_place.column, 9);
   EXPECT_EQ(s.memory_place.file, "sample.yaml");
-  EXPECT_EQ(s.absent_place.line, 1);  // the map's, as the field is absent
+  EXPECT_EQ(s.absent_place.line, 1);  // an absent field has the place of its map
   EXPECT_EQ(s.absent_place.column, 1);
 }
 
@@ -118,7 +118,8 @@ TEST(Read, AliasesRepeatValues) {
 
 TEST(Read, FilesToo) {
   const std::string path = test_folder().write(
-      "sample.yaml", "\xEF\xBB\xBFmemory: {size: 1 GB}\r\ncount: 9\r\n");  // as Windows writes
+      // a byte order mark and CR LF, as Windows writes
+      "sample.yaml", "\xEF\xBB\xBFmemory: {size: 1 GB}\r\ncount: 9\r\n");
   EXPECT_EQ(read_file<Sample>(path).count, 9);
 }
 

@@ -46,7 +46,8 @@ TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
   EXPECT_FALSE(pseudo_median_bounds({1, 2, 3, 4, 5}));
   for (const auto& [count, critical] : {std::pair{6, 0}, {9, 5}, {20, 52}}) {
     std::vector<double> values;
-    for (int i = 0; i < count; ++i) values.push_back(std::exp(i));  // the means are all different
+    // no two of the pairs have the same mean
+    for (int i = 0; i < count; ++i) values.push_back(std::exp(i));
     std::vector<double> means;
     for (const double a : values) {
       for (const double b : values) {
@@ -61,7 +62,8 @@ TEST(Statistics, BoundsOfThePseudoMedianAreThoseOfTheSignedRanks) {
   }
 }
 
-// For samples of a normal distribution some 95 % of the bounds contain its centre.
+// For normally distributed samples, 96.1 % of the confidence bounds of nine values contain the true
+// center.
 TEST(Statistics, BoundsOfThePseudoMedianHoldTheTruth) {
   constexpr int samples = 4000;
   int held = 0;
@@ -81,15 +83,16 @@ TEST(Statistics, AWarmUpIsUnlikeTheRest) {
   EXPECT_EQ(warm_up(series), 10);
   for (std::size_t i = 10; i < 100; ++i) series[i] = i % 2 == 0 ? 0.9 : 1.1;
   EXPECT_EQ(warm_up(series), 10);
-  for (std::size_t i = 3; i < 10; ++i) series[i] = 1;  // three in the first five
+  for (std::size_t i = 3; i < 10; ++i) series[i] = 1;  // three of the first five values stay
   EXPECT_EQ(warm_up(series), 5);
-  for (std::size_t i = 0; i < 3; ++i) std::swap(series[i], series[i + 60]);  // not at the beginning
+  // the deviating values are no longer at the beginning
+  for (std::size_t i = 0; i < 3; ++i) std::swap(series[i], series[i + 60]);
   EXPECT_EQ(warm_up(series), 0);
   EXPECT_EQ(warm_up({}), 0);
   EXPECT_EQ(warm_up({3}), 0);
 }
 
-// Three of a thousand such series have one by chance, none of these.
+// By chance, three of a thousand such series have a warm-up; none of the 200 series here has one.
 TEST(Statistics, WhatIsDrawnAlikeHasNoWarmUp) {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     std::vector<double> series;

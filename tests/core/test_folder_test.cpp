@@ -1,4 +1,4 @@
-// Does a test that leaves a file in the temporary folder fail?
+// Does a test fail that leaves a file in the temporary folder?
 #include "test_folder.hpp"
 
 #include <gmock/gmock.h>

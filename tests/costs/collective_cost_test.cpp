@@ -1,5 +1,6 @@
-// Are collective costs sane on every shipped platform: one rank costs nothing, more bytes never
-// less, more bandwidth never more, traffic adds up, known clusters come out near known bandwidths?
+// Are collective costs sane on every shipped platform? One rank costs nothing, more bytes never
+// take less time, more bandwidth never takes more time, traffic adds up, and known clusters reach
+// about their known bandwidths.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -40,7 +41,7 @@ Setting any_setting() {
       if (max_gpus(m) > 1) list.push_back(m);
     return list;
   }();
-  // The full range at every size of rapidcheck's; there is nothing to grow towards.
+  // All sizes of rapidcheck draw from the full range, because larger values are not harder cases.
   const auto between = [](int low, int high) {
     return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(low, high + 1));
   };
@@ -81,7 +82,7 @@ RC_GTEST_PROP(CollectiveCost, MoreBytesNeverTakeLessTime, ()) {
   RC_ASSERT(time_few <= time_many * (1 + 1e-9));
 }
 
-// The full size when every rank has `bytes` to say.
+// The size of the whole collective if every rank contributes `bytes`.
 double of_all(Collective collective, const CommGroup& group, double bytes) {
   const bool shards = collective == Collective::all_gather ||
                       collective == Collective::reduce_scatter ||
@@ -101,8 +102,9 @@ RC_GTEST_PROP(CollectiveCost, MoreNodesNeverTakeLessTime, ()) {
             before * (1 - 1e-9));
 }
 
-// Inside a node more GPUs may be faster where they open more links: point-to-point NVLinks and
-// bridges. NVLink SHARP sends what a rank owns once more, which is less the more ranks own a part.
+// On the same links, more GPUs of a node never take less time. Machines with point-to-point NVLinks
+// or bridges are left out, because more GPUs open more links there. NVLink SHARP is left out,
+// because its overhead, one more transfer of a rank's own part, shrinks as parts get smaller.
 TEST(CollectiveCost, MoreGpusOfANodeNeverTakeLessTimeOnTheSameLinks) {
   int machines_checked = 0;
   for (const Machine& machine : machines()) {
@@ -111,7 +113,8 @@ TEST(CollectiveCost, MoreGpusOfANodeNeverTakeLessTimeOnTheSameLinks) {
     if (own_links || machine.gpus_per_node < 2) continue;
     ++machines_checked;
     for (const Collective c : everything) {
-      const bool rack = machine.gpus_per_node > 16;  // whose gathers go through the switches, too
+      // a rack's gathers go through the switches as well
+      const bool rack = machine.gpus_per_node > 16;
       if (machine.nvlink.multicast && (rack || c == Collective::all_reduce)) continue;
       for (double each = 1; each <= 16 * GiB; each *= 2) {
         double before = 0;
@@ -128,7 +131,7 @@ TEST(CollectiveCost, MoreGpusOfANodeNeverTakeLessTimeOnTheSameLinks) {
   EXPECT_GE(machines_checked, 15);
 }
 
-// From one full node on: the last GPU of a node and the first ones of the next.
+// Both groups fill whole nodes, so that the collective of two nodes adds only the network.
 TEST(CollectiveCost, OneMegabyteDoesNotGetFasterFromEightToSixteenGpus) {
   for (const char* name : {"dgx-a100-80gb", "dgx-h100", "dgx1-v100-32gb", "p5.48xlarge"}) {
     const Machine machine = load_machine(name);
@@ -184,8 +187,8 @@ TEST(CollectiveCost, RingTrafficIsTheTextbooks) {
   EXPECT_DOUBLE_EQ(load(Collective::broadcast), GiB);
 }
 
-// A ring over 12 GPUs carries what 12 GPUs send, though the second node has 4 of 8: each sends 2 x 11/12
-// of the data.
+// In a ring over 12 GPUs of two nodes of 8, the 4 GPUs that the second node lacks carry no traffic.
+// An all-gather of B bytes sends (n - 1) / n * B from each of n GPUs.
 TEST(CollectiveCost, GpusThatANodeLacksSendNothing) {
   const Machine machine = load_machine("dgx-a100-80gb");
   for (const int gpus : {9, 12, 15, 16}) {
@@ -197,7 +200,8 @@ TEST(CollectiveCost, GpusThatANodeLacksSendNothing) {
     EXPECT_NEAR(nvlink.total_bytes, (gpus - 1) * GiB, 1e-9 * GiB) << gpus;
     EXPECT_NEAR(nvlink.bytes, (gpus - 1.0) / gpus * GiB, 1e-9 * GiB) << gpus;
   }
-  // Through the host's memory: written and read, by six of eight.
+  // On this platform traffic passes the host's memory, where it is written and read; six of eight
+  // GPUs take part.
   const Machine host = load_machine("g5.12xlarge");
   const CollectiveCost cost = collective_cost(host, group_of(host, 6), Collective::all_gather, GiB);
   for (const LinkLoad& load : cost.links) {
@@ -214,13 +218,13 @@ TEST(CollectiveCost, ReplicaGroupsTogetherFillTheNics) {
   eight.concurrent = 8;
   const double alone = collective_cost(machine, one, Collective::all_reduce, GiB).seconds();
   EXPECT_DOUBLE_EQ(collective_cost(machine, eight, Collective::all_reduce, GiB).seconds(), alone);
-  // With four NICs for the eight of them it takes twice as long.
+  // Eight GPUs share four NICs, so the transfer takes twice as long.
   const Machine shared = load_machine("dgx-a100-80gb-hdr4");
   const CollectiveCost crowded = collective_cost(shared, eight, Collective::all_reduce, GiB);
   EXPECT_NEAR(crowded.transfer_seconds /
                   collective_cost(shared, one, Collective::all_reduce, GiB).transfer_seconds,
               2, 1e-9);
-  // Their traffic: 8 groups x 2 (4-1)/4 GiB leave each node.
+  // Each of 8 groups of 4 ranks sends 2 (4-1)/4 GiB out of each node.
   double nic_bytes = 0;
   for (const LinkLoad& load : crowded.links)
     if (load.link == LinkClass::nic) nic_bytes = load.total_bytes;
@@ -262,7 +266,7 @@ TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
   };
   EXPECT_NEAR(slowdown(Collective::all_gather), 4, 1e-6);
   EXPECT_NEAR(slowdown(Collective::all_to_all), 4, 1e-6);
-  // With eight nodes under a leaf a ring still finds room for its one crossing.
+  // With all eight nodes under one leaf, the ring's single crossing finds enough uplinks.
   tree.fabric.nodes_per_leaf = 8;
   EXPECT_NEAR(slowdown(Collective::all_gather), 1, 1e-9);
   EXPECT_NEAR(slowdown(Collective::all_to_all), 4 * 8 / 15.0, 1e-6);
@@ -270,11 +274,11 @@ TEST(CollectiveCost, OversubscribedTreesSlowWhatCrossesThem) {
   EXPECT_NEAR(slowdown(Collective::all_to_all), 1, 1e-9);
 }
 
-// A ring sends 2 (n - 1) / n of the bytes, a node whose switch sums sends them once: at most twice as fast, and
-// the same for any number of nodes (SwitchML; fact H130).
+// A ring sends 2 (n - 1) / n of the bytes; a node whose switch adds up the gradients sends them
+// once, for any number of nodes. The gain is therefore below a factor of two (SwitchML; fact H130).
 TEST(CollectiveCost, SumsInTheNetworkHalveTheRingsBytes) {
   Machine ring = load_machine("v100-sxm2-16gb-x1-tcp");
-  ring.fabric.kind = FabricKind::roce;  // no limit for a TCP connection
+  ring.fabric.kind = FabricKind::roce;  // RoCE has no limit for a single TCP connection
   ring.fabric.nic_bytes_per_second = 1.25e9;
   ring.max_nodes = 1024;
   Machine sums = ring;
@@ -290,13 +294,14 @@ TEST(CollectiveCost, SumsInTheNetworkHalveTheRingsBytes) {
         summed.transfer_seconds;
     EXPECT_GE(gain, 1);
     EXPECT_LE(gain, 2.0 * (nodes - 1) / nodes * (1 + 1e-9)) << nodes;
-    // Other collectives are as they were.
+    // Other collectives cost the same as without in-network sums.
     EXPECT_EQ(collective_cost(sums, group, Collective::all_gather, GiB).seconds(),
               collective_cost(ring, group, Collective::all_gather, GiB).seconds());
   }
 }
 
-// A ring over 16 nodes goes once over the trunk in the middle; half of an all-to-all does.
+// A ring over two halves of 8 nodes crosses the trunk once in each direction. In an all-to-all
+// every node sends 8/15 of its data to the other half.
 TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
   const Machine flat = load_machine("dgx-a100-80gb");
   Machine joined = flat;
@@ -310,10 +315,10 @@ TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
   };
   EXPECT_NEAR(slowdown(Collective::all_gather), 4, 1e-6);
   EXPECT_NEAR(slowdown(Collective::all_to_all), 4 * 8 * 8 / 15.0, 1e-6);
-  // Every other node on the other side: a ring crosses eight times.
+  // If neighboring nodes lie on different sides, the ring crosses eight times.
   joined.fabric.trunks = {{{0, 2, 4, 6, 8, 10, 12, 14}, {1, 3, 5, 7, 9, 11, 13, 15}, node}};
   EXPECT_NEAR(slowdown(Collective::all_gather), 8, 1e-6);
-  // Of two trunks the tighter one counts; in the shared network, too.
+  // With two trunks the slower one sets the rate; the link loads carry both.
   joined.fabric.trunks = {trunk, {{0}, {1}, node / 8}};
   EXPECT_NEAR(slowdown(Collective::all_gather), 8, 1e-6);
   const CollectiveCost cost = collective_cost(joined, group, Collective::all_gather, 4 * GiB);
@@ -321,7 +326,7 @@ TEST(CollectiveCost, TrunksSlowWhatCrossesThem) {
   EXPECT_EQ(load.link, LinkClass::trunk);
   EXPECT_EQ(load.links, 2);
   EXPECT_NEAR(load.bytes / load.capacity / cost.transfer_seconds, 1, 0.1);
-  // Nodes outside of a group meet no trunk.
+  // Trunks between nodes outside of the group have no effect.
   const CommGroup few{.ranks_per_node = 8, .nodes = 2};
   joined.fabric.trunks = {trunk};
   EXPECT_EQ(collective_cost(joined, few, Collective::all_gather, 4 * GiB).transfer_seconds,
@@ -339,8 +344,8 @@ TEST(CollectiveCost, AMessageWithinANodeTakesOneHopOfItsLink) {
   EXPECT_NEAR(latency("g5.12xlarge"), 8.4e-6 + 5.7e-6 + call, 1e-12);   // PCIe
 }
 
-// Large all-gathers are Simple rings. Between nodes the table's hop is 14 us and twice the 75 us of AWS's
-// plugin (fact 96); on EFA it costs shared_hop_factor times that.
+// Large all-gathers use rings of the Simple protocol. Between nodes a hop of NCCL's table is 14 us
+// plus twice the 75 us of AWS's plugin (fact 96); on EFA it costs shared_hop_factor times that.
 TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
   Machine machine = load_machine("p5.48xlarge");
   const NetworkModel model;
@@ -355,8 +360,9 @@ TEST(CollectiveCost, EveryFurtherNodeOfARingAddsOneNetworkHop) {
   EXPECT_NEAR((latency(12) - latency(4)) / 8, inside + 14e-6, 1e-12);
 }
 
-// The table's latency and call, 128 chunks at once in two stages, and the bytes. Chunks are 16 KiB below 8 MiB
-// (twice 128 x 32 KiB), 32 KiB below 64 MiB, 64 KiB below 1 GiB, and 128 KiB from there on.
+// The time is the table's latency, the call, 128 chunks that fill two pipeline stages, and the
+// bytes at the full rate. A chunk is 16 KiB below 8 MiB (twice 128 x 32 KiB), 32 KiB below 64 MiB,
+// 64 KiB below 1 GiB, and 128 KiB from 1 GiB on.
 TEST(CollectiveCost, NvlinkSharpFillsItsPipelineFirst) {
   const Machine machine = load_machine("dgx-h100");
   const CommGroup node{.ranks_per_node = 8, .nodes = 1};
@@ -378,7 +384,7 @@ TEST(CollectiveCost, NvlinkSharpFillsItsPipelineFirst) {
   }
 }
 
-// A ring crosses between the two nodes twice, a tree once each way.
+// In a ring the data cross between the two nodes twice, in a tree once in each direction.
 TEST(CollectiveCost, TwoNodesSumInATreeAtTheRateOfTheirNics) {
   const Machine machine = load_machine("p4d.24xlarge");
   const CommGroup two{.ranks_per_node = 8, .nodes = 2};
@@ -448,10 +454,11 @@ TEST(CollectiveCost, AMeasuredCurveReplacesTheModel) {
   EXPECT_DOUBLE_EQ(cost(16 * MiB).seconds(), 400e-6);
   EXPECT_EQ(cost(8 * MiB).provenance, Provenance::interpolated);
   EXPECT_NEAR(cost(8 * MiB).seconds(), std::sqrt(90e-6 * 400e-6), 1e-12);
-  EXPECT_DOUBLE_EQ(cost(1 * MiB).seconds(), 90e-6);  // noise: 4 MiB took less
+  // a curve must not fall: 4 MiB took less by noise
+  EXPECT_DOUBLE_EQ(cost(1 * MiB).seconds(), 90e-6);
   EXPECT_NEAR(cost(32 * MiB).seconds(), 800e-6, 1e-12);
   EXPECT_NEAR(cost(1).seconds(), 90e-6, 1e-12);
-  // Another shape has no curve.
+  // A group of another shape has no curve.
   const CommGroup four{.ranks_per_node = 4, .nodes = 1};
   EXPECT_EQ(collective_cost(machine, four, Collective::all_reduce, MiB).provenance,
             Provenance::modelled);
@@ -460,7 +467,7 @@ TEST(CollectiveCost, AMeasuredCurveReplacesTheModel) {
 TEST(CollectiveCost, CpuTimeComesFromTheCurveOrFromTheHost) {
   Machine machine = load_machine("cpu-loopback-x2");
   const CommGroup pair{.ranks_per_node = 2, .nodes = 1};
-  // Both ranks send the buffer once: 60 MB in 40 ms and two messages of 90 us.
+  // In the model both ranks send the buffer once: 60 MB take 40 ms, and two messages 90 us each.
   const CollectiveCost modelled = collective_cost(machine, pair, Collective::all_reduce, 60e6);
   EXPECT_NEAR(modelled.cores, 60e6 / machine.host.core_network_rate / (0.040 + 180e-6), 1e-12);
   machine.collectives.push_back({.collective = "all_reduce",
@@ -478,7 +485,7 @@ TEST(CollectiveCost, CpuTimeComesFromTheCurveOrFromTheHost) {
   EXPECT_NEAR(cores(2 * MiB), 0.6, 1e-12);
   EXPECT_DOUBLE_EQ(cores(4 * MiB), 0.8);
   EXPECT_DOUBLE_EQ(cores(64 * MiB), 0.8);
-  // GPUs copy by themselves.
+  // GPUs need no processor time for their copies.
   Machine dgx = load_machine("dgx-a100-80gb");
   dgx.host.core_network_rate = 1e9;
   dgx.collectives = machine.collectives;
@@ -501,7 +508,8 @@ TEST(CollectiveCost, SpeedsBesideComputeComeFromThePointsThatHaveThem) {
   const auto cost = [&](double bytes) {
     return collective_cost(machine, pair, Collective::all_reduce, bytes);
   };
-  EXPECT_DOUBLE_EQ(cost(1024).compute_speed, 0.8);  // not measured there: the next one's
+  // the point has no measured speed, so the next one's holds
+  EXPECT_DOUBLE_EQ(cost(1024).compute_speed, 0.8);
   EXPECT_DOUBLE_EQ(cost(1024).speed_beside_compute, 0.6);
   EXPECT_NEAR(cost(2 * MiB).compute_speed, 0.6, 1e-12);
   EXPECT_NEAR(cost(2 * MiB).speed_beside_compute, 0.55, 1e-12);
@@ -525,16 +533,18 @@ TEST(Copies, MessagesBetweenCpuProcessesFollowTheirCurve) {
     EXPECT_EQ(copy.provenance, Provenance::measured);
   }
   EXPECT_DOUBLE_EQ(host_host_copy(machine, 1e6).cores, 0.25);
-  // Of each size what was measured of it, or between its neighbours; beyond them as much as of the
-  // end, and never more than all.
+  // The buffered bytes of a size are its measured ones, between two sizes the interpolated ones,
+  // and beyond the last size the last ones; they never exceed the message.
   EXPECT_NEAR(host_host_copy(machine, 10e6).buffered_bytes, 2e6, 1e-6);
   EXPECT_NEAR(host_host_copy(machine, 1e6).buffered_bytes, 0.75e6, 1e-6);
   EXPECT_NEAR(host_host_copy(machine, std::sqrt(10e6 * 1e6)).buffered_bytes, 1.375e6, 1e-6);
   EXPECT_NEAR(host_host_copy(machine, 1e9).buffered_bytes, 2e6, 1e-6);
   EXPECT_NEAR(host_host_copy(machine, 0.8e6).buffered_bytes, 0.75e6, 1e-6);
   EXPECT_DOUBLE_EQ(host_host_copy(machine, 0.5e6).buffered_bytes, 0.5e6);
-  EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);  // nodes: 2
-  // Nothing held is a measurement, too; where none was made, that of the neighbours holds.
+  // the measurement is of two nodes
+  EXPECT_EQ(loopback_copy(machine, 1e6).provenance, Provenance::modelled);
+  // A measurement of zero buffered bytes counts. A point without a measurement takes the value of
+  // its neighbors.
   std::vector<double>& sender = machine.collectives[0].sender_seconds;
   sender = {0, 4e-3, 80e-3};
   EXPECT_EQ(host_host_copy(machine, 1e6).buffered_bytes, 0);
@@ -574,7 +584,7 @@ TEST(Copies, GoAtTheSpeedOfTheirLink) {
   // A single TCP stream stops at 25 Gbit/s (fact 79).
   EXPECT_DOUBLE_EQ(host_host_copy(load_machine("dgx-a100-80gb-100gbe"), GiB).bytes_per_second,
                    25e9 / 8);
-  // One pair of a mesh node has a third of a GPU's links.
+  // A pair of GPUs in a fully connected node uses a third of a GPU's links.
   const double pair = device_device_copy(load_machine("a100-sxm4-80gb-x4"), GiB).bytes_per_second;
   EXPECT_GT(pair, 70e9);
   EXPECT_LT(pair, 80e9);

@@ -1,5 +1,5 @@
-// Does the NCCL tuning model give the numbers that NCCL's own table gives? Fact 102 lists them, to
-// one decimal of a microsecond.
+// Does the tuning model give the same numbers as NCCL's own table? Fact 102 lists the table's
+// numbers, rounded to a tenth of a microsecond.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ struct Vector {
   std::string choice;
 };
 
-// Printed with one decimal, whole numbers from 20175 on.
+// NCCL prints one decimal, and whole numbers from 20175 on.
 void expect_vectors(const NcclSystem& system, Collective collective,
                     const std::vector<Vector>& expected) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -145,7 +145,7 @@ TEST(NcclTuning, LatencyAndBandwidthOfEveryRow) {
   }
 }
 
-// Fact 92: 92 % of the links', and what a channel can, 36.7 GB/s on Hopper.
+// Fact 92: LL128 reaches 92 % of the links' bandwidth, at most 36.7 GB/s a channel on Hopper.
 TEST(NcclTuning, FastLinksLeaveRingsOfLl128WhatTheirChannelsCan) {
   const auto bus = [](double intra) {
     NcclSystem s = eight_h100();

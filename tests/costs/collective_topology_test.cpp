@@ -40,7 +40,7 @@ TEST(NcclTopology, EightB200OnNvswitch) {
 TEST(NcclTopology, FourA100WiredAllToAllReachWhatASwitchGives) {
   const Machine machine = load_machine("a100-sxm4-80gb-x4");
   expect_graph(nccl_system(machine, on_one_node(4)).ring, 12, 20);
-  // A pair has four links of 20 GB/s, three GPUs two rings over them.
+  // Each pair has four links of 20 GB/s; three GPUs form two rings over them.
   expect_graph(nccl_system(machine, on_one_node(2)).ring, 4, 20);
   expect_graph(nccl_system(machine, on_one_node(3)).ring, 8, 20);
 }
@@ -79,7 +79,7 @@ TEST(NcclTopology, ReplicaGroupsShareTheNics) {
   all.concurrent = 8;
   EXPECT_EQ(usable_nics(machine, alone), 1);
   EXPECT_EQ(usable_nics(machine, all), 4);
-  // Eight groups on four NICs of 24 GB/s: 12 each.
+  // Eight groups share four NICs of 24 GB/s: 12 GB/s each.
   expect_graph(nccl_system(machine, all).ring, 1, 12);
 }
 
@@ -97,7 +97,8 @@ TEST(NcclTopology, GroupsFillNodes) {
   EXPECT_EQ(group_of(machine, 64).ranks(), 64);
 }
 
-// Strategies fold the links of a class into one: its capacity must not depend on who asks first.
+// Strategies merge the links of one class into one link, so its capacity must be the same for every
+// collective and group.
 TEST(CollectiveLinks, CapacityOfAClassIsTheMachines) {
   for (const std::string& name : known_machines()) {
     const Machine machine = load_machine(name);

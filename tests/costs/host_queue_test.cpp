@@ -1,4 +1,5 @@
-// Does the two-queue arithmetic equal a naive replay of host and device, and which side binds when?
+// Does the two-queue arithmetic equal a plain replay of host and device, and which of the two
+// limits the step in which case?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -90,7 +91,7 @@ TrainingStep elementwise_step(double bytes) {
   return step;
 }
 
-// All layers forward, then backward, then the optimizer.
+// The work of a whole step: all layers forward, all backward, then the optimizer.
 QueuedWork whole_step(const TrainingStep& step, const ComputeCosts& costs) {
   QueuedWork forward, backward;
   for (std::size_t i = 0; i < step.layers.size(); ++i) {
@@ -113,8 +114,23 @@ TEST(HostQueue, TinyWorkIsBoundByTheHostAndLargeWorkByTheDevice) {
   EXPECT_DOUBLE_EQ(small.host, large.host);
 }
 
-// Operators of an update in a loop are cheaper for the host than a module's; a grouped update's few
-// are not.
+TEST(HostQueue, BackwardOperatorsAreTheFrameworksOwnUnlessGiven) {
+  const HostSpec host;
+  Framework framework;
+  const HostRates pytorch = host_rates(host, framework);
+  EXPECT_DOUBLE_EQ(pytorch.backward_operator, 0.82 * host.dispatch_seconds);
+  EXPECT_LT(pytorch.plain_operator, pytorch.backward_operator);
+  framework.name = FrameworkKind::megatron;
+  const HostRates megatron = host_rates(host, framework);
+  EXPECT_DOUBLE_EQ(megatron.backward_operator, 0.42 * megatron.forward_operator);
+  framework.backward_share = 0.5;
+  const HostRates given = host_rates(host, framework);
+  EXPECT_DOUBLE_EQ(given.backward_operator, 0.5 * given.forward_operator);
+  EXPECT_DOUBLE_EQ(given.plain_operator, given.backward_operator);
+}
+
+// An operator of an update in a loop costs the host `update_share` of a module's operator; an
+// operator of a grouped update costs as much as a module's.
 TEST(HostQueue, AnUpdateInALoopHasOperatorsOfItsOwn) {
   Framework framework;
   framework.update_share = 0.25;
@@ -129,7 +145,8 @@ TEST(HostQueue, AnUpdateInALoopHasOperatorsOfItsOwn) {
   EXPECT_NEAR(host(OptimizerImplementation::fused), 10e-6, 1e-12);
 }
 
-// What a collective beside it slows down is what is longer than the floors of the launches.
+// Only kernel time beyond the launch floors is exposed to interference: arithmetic and traffic add
+// up to the busy time minus the floors.
 TEST(LayerCost, IsArithmeticTrafficAndFloors) {
   const RooflineCosts costs(round_machine());
   TrainingStep step = elementwise_step(1e6);

@@ -1,4 +1,4 @@
-// Does a concurrent collective slow compute by what it takes away, and by nothing more?
+// Does a concurrent collective slow compute down by exactly the resources that it takes?
 #include "costs/interference.hpp"
 
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@ TEST(SharedCores, WhoWantsLessThanHalfGetsIt) {
   expect(1, 0.5, 0.5, 1);
   expect(1, 0.8, 0.5, 0.5 / 0.8);
   expect(1, 2, 0.5, 0.25);
-  expect(1.5, 0.5, 1, 1);  // there is room for both
+  expect(1.5, 0.5, 1, 1);  // a core and a half: enough for both
   expect(1.5, 1, 0.75, 0.75);
   expect(2, 1, 1, 1);
-  expect(0.5, 0.4, 0.6, 1);  // what compute alone gets is in its times
+  expect(0.5, 0.4, 0.6, 1);  // alone, compute has 0.5 cores, as its times assume; now it has 0.3
 }
 
 TEST(Interference, NothingTakenNothingLost) {
@@ -35,7 +35,8 @@ TEST(Interference, MultiprocessorsTakenSlowArithmeticInProportion) {
 
 TEST(Interference, TrafficTakenSlowsStreamsInProportion) {
   EXPECT_NEAR(slowdown(round_device(), 0, 1, 0, 0.4e12), 1.6 / 1.2, 1e-12);
-  EXPECT_DOUBLE_EQ(slowdown(round_device(), 0, 0, 20, 0.4e12), 1);  // launch floors are unaffected
+  // a kernel at the launch floor loses nothing
+  EXPECT_DOUBLE_EQ(slowdown(round_device(), 0, 0, 20, 0.4e12), 1);
 }
 
 TEST(Interference,

@@ -25,12 +25,12 @@ double median_of(std::vector<double> values) {
   return values.at(values.size() / 2);
 }
 
-// By the source of the rows: the largest error, and the median one.
+// Limits of the largest and of the median error, by the source of the rows.
 struct Bar {
   double worst, median;
 };
-// Runs of networks on known machines are held closely, batches of 12 on unknown hosts loosely (the
-// host is not known, so only what the device bounds is compared).
+// Runs of networks on known machines have narrow limits, batches of 12 on unknown hosts wide ones:
+// there only the times that the device bounds are compared.
 const std::map<std::string, Bar> step_bars{{"timm", {0.10, 0.05}},
                                            {"lambda", {0.10, 0.05}},
                                            {"llm-foundry", {0.08, 0.05}},
@@ -59,11 +59,12 @@ TEST(KernelCalibration, ShippedModelsMeetTheBarOnTheirCalibrationRows) {
     EXPECT_LT(median_of(list), step_bars.at(source).median) << source;
 }
 
-// "product alone" of lockstep-fit.
+// The ratios "product alone" that lockstep-fit prints: the rate of products measured alone over
+// their rate in training.
 const std::map<std::string, double> alone_over_training{{"a100-sxm4-80gb", 0.95},
                                                         {"h100-sxm5-80gb-cuda12", 1.18}};
 
-// "convolution gap" of lockstep-fit: the host's share of a call in the source.
+// The times "convolution gap" that lockstep-fit prints: the host's seconds in a call of the source.
 const std::map<std::string, double> host_share{
     {"a100-pcie-80gb", 206e-6}, {"t4", 264e-6}, {"v100-pcie-32gb", 196e-6}};
 
@@ -76,15 +77,16 @@ double gap(const KernelRow& row) {
   return row.with_gap ? 12e-6 : 0;  // one launch between two events
 }
 
-// A fifth of the shapes was held out of the fit; these are what counts.
+// A fifth of the shapes was held out of the fit; the limits apply to these shapes.
 TEST(KernelCalibration, HeldOutKernelsMeetTheBarByKindAndDevice) {
   std::map<std::string, std::vector<double>> errors, kinds;
   for (const KernelRow& row :
        load_kernel_rows(LOCKSTEP_SOURCE_DIR "/calibrate/reference/kernels")) {
     if (!row.held_out || (row.kind.find("product") != 0 && !is_convolution(row))) continue;
     Device device = load_device(row.device);
-    device.measured = nullptr;  // the law alone
-    // What a product alone on small numbers gains over training is no part of the device.
+    device.measured = nullptr;  // without the corrections of measured kernels
+    // Products of small numbers that run alone are faster than in training. The device file holds
+    // the training rate, so the row's rate is converted.
     const auto alone = alone_over_training.find(row.device);
     if (row.kind == "product fp16" && alone != alone_over_training.end())
       device.efficiency.matmul *= alone->second;
@@ -95,7 +97,7 @@ TEST(KernelCalibration, HeldOutKernelsMeetTheBarByKindAndDevice) {
   }
   ASSERT_EQ(errors.size(), 12u);
   for (const auto& [group, list] : errors) {
-    // What the host adds to a convolution varies by a tenth of the median one on an A100.
+    // On an A100 the host's time in a convolution varies by a tenth of the median convolution.
     const bool convolution = group.find("convolution") == 0;
     EXPECT_LT(median_of(list), convolution ? 0.13 : 0.12) << group;
   }
@@ -104,8 +106,8 @@ TEST(KernelCalibration, HeldOutKernelsMeetTheBarByKindAndDevice) {
   EXPECT_LT(median_of(kinds["convolution fp32"]), 0.12);
 }
 
-// As the program predicts them: a T4 and a V100 know the shapes that were measured, here the fitted
-// ones only.
+// The devices T4 and V100 correct the law by measured convolutions. Here the corrections come from
+// the fitted shapes only, and the held-out shapes are predicted.
 TEST(KernelCalibration, HeldOutConvolutionsMeetTheBarBesideFittedOnes) {
   std::vector<KernelRow> rows;
   for (KernelRow& row : load_kernel_rows(LOCKSTEP_SOURCE_DIR "/calibrate/reference/kernels"))
@@ -140,13 +142,14 @@ TEST(KernelCalibration, HeldOutConvolutionsMeetTheBarBesideFittedOnes) {
   EXPECT_LT(median_of(errors), 0.10);
 }
 
-// The shipped ratios are those of the shipped law: with them measured shapes come out closer.
+// The shipped ratios belong to the shipped law: with the corrections the error of measured shapes
+// falls by at least a quarter.
 TEST(KernelCalibration, MeasuredKernelsAreMetByTheShippedDevices) {
   std::map<std::string, std::vector<double>> by_law, corrected;
   std::map<std::string, Device> devices;
   for (const KernelRow& row :
        load_kernel_rows(LOCKSTEP_SOURCE_DIR "/calibrate/reference/kernels")) {
-    // Of convolutions those count that take longer than the host.
+    // Short convolutions are left out, because the host bounds their times.
     if (row.kind.find("product") != 0 && !(is_convolution(row) && row.seconds >= 1e-3)) continue;
     if (devices.count(row.device) == 0) devices[row.device] = load_device(row.device);
     Device device = devices[row.device];

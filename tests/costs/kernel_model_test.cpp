@@ -1,4 +1,5 @@
-// Do kernel times follow the physics: floor, bandwidth, tiles, alignment; and are they monotone?
+// Do kernel times follow the physics (launch floor, bandwidth, tiles, alignment), and are they
+// monotone in sizes and rates?
 #include "costs/kernel_model.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +72,7 @@ Kernel convolution(std::int64_t channels_in, std::int64_t channels_out, std::int
 
 TEST(KernelModel, LongStreamIsBytesOverAchievedBandwidthPlusFloor) {
   Device d = round_device();
-  d.clock_hz = 1e15;  // so that issuing loads is never the limit
+  d.clock_hz = 1e15;  // issuing loads is never the limit
   const KernelLaw law;
   const double bytes = 1e9;  // far beyond the cache
   const double expected = 2e-6 + law.stream_ramp_seconds + bytes / (2e12 * 0.8);
@@ -96,7 +97,8 @@ TEST(KernelModel, NothingLaunchedTakesNoDeviceTime) {
 
 TEST(KernelModel, LargeProductReachesTheAchievedFractionOfThePeak) {
   const Device d = round_device();
-  const Kernel k = gemm(25600, 12800, 16384);  // whole waves of 256 x 128 on 100 multiprocessors
+  // whole waves of 256 x 128 tiles on 100 multiprocessors
+  const Kernel k = gemm(25600, 12800, 16384);
   const double rate = k.flops / kernel_time(k, d).total;
   EXPECT_GT(rate, 0.985 * 0.8 * 200e12);
   EXPECT_LE(rate, 0.8 * 200e12);
@@ -108,24 +110,26 @@ TEST(KernelModel, OneBlockMoreThanAWaveCostsAWholeWave) {
   law.tile_fill_steps = 0;
   law.wave_tail = 1;
   const double rate = 100e12;
-  // 64 x 64 blocks of one step along k would be split; a long common dimension in one piece is not.
+  // The common dimension is so long that each block is one piece: a kernel would split short blocks
+  // instead.
   const auto seconds = [&](double blocks) {
     return matrix_seconds({256, 128, 1 << 20, blocks}, rate, 100, 1e3, law);
   };
   EXPECT_NEAR(seconds(100), 2.0 * 256 * 128 * 100 * (1 << 20) / rate + law.tile_fill_seconds, 1e-9);
-  // 101 such products: smaller tiles soften the step, but it costs more than one hundredth.
+  // The 101st block needs a second wave. Smaller tiles soften the step, but the cost exceeds one
+  // hundredth.
   EXPECT_GT(seconds(101) / seconds(100), 1.015);
   EXPECT_LT(seconds(101) / seconds(100), 2 + 1e-9);
 }
 
-// Filling a tile takes as long on a faster matrix unit, so a short sum gains less than the peak
-// does.
+// Filling a tile takes the same time on a faster matrix unit, so a short sum gains less than the
+// peak does.
 TEST(KernelModel, FasterMatrixUnitsGainLessFromShortSums) {
   KernelLaw law;
   law.tile_reuse = 0;
   law.tile_fill_steps = 0;
   law.wave_tail = 1;
-  // One whole wave of 256 x 128 on 100 multiprocessors.
+  // One whole wave of 256 x 128 tiles on 100 multiprocessors.
   const auto seconds = [&](double rate) {
     return matrix_seconds({256, 128, 2048, 100}, rate, 100, 1e3, law);
   };
@@ -135,7 +139,8 @@ TEST(KernelModel, FasterMatrixUnitsGainLessFromShortSums) {
               1e-9);
 }
 
-// The data gradient of a strided depthwise convolution writes four times what its forward does.
+// With stride 2, the data gradient of a depthwise convolution writes four times the forward's
+// output.
 TEST(KernelModel, StridedDepthwiseDataGradientCostsMoreThanItsForward) {
   const Device d = round_device();
   const auto seconds = [&](Pass pass, int stride) {
@@ -152,7 +157,8 @@ TEST(KernelModel, StridedDepthwiseDataGradientCostsMoreThanItsForward) {
 
 TEST(KernelModel, WeightGradientWithFewTilesSplitsItsLongSum) {
   const double rate = 100e12;
-  const double unsplit_lower_bound = 2.0 * 64 * 64 * 1e6 * 100 / rate;  // one block on one of 100
+  // one block on one of 100 multiprocessors
+  const double unsplit_lower_bound = 2.0 * 64 * 64 * 1e6 * 100 / rate;
   EXPECT_LT(matrix_seconds({64, 64, 1e6, 1}, rate, 100, 1e12), unsplit_lower_bound / 20);
 }
 
@@ -169,7 +175,7 @@ TEST(KernelModel, MisalignedDimensionsLoseMatrixSpeed) {
   EXPECT_NEAR(slower(8191, 8192), 1 / 0.116, 0.1);
   EXPECT_NEAR(slower(8190, 8192), 1 / 0.233, 0.1);
   EXPECT_NEAR(slower(8192, 8188), 1 / 0.313, 0.1);
-  // A weight gradient's k counts rows of the batch: that they are odd does not matter.
+  // In a weight gradient k counts rows of the batch, so an odd k costs nothing.
   Kernel weight = gemm(8192, 8192, 8191);
   weight.pass = Pass::weight_gradient;
   EXPECT_NEAR(kernel_time(weight, hopper).compute,
@@ -214,7 +220,7 @@ TEST(KernelModel, DepthwiseDoesNotUseMatrixUnits) {
   EXPECT_GT(kernel_time(gradient, d).compute, kernel_time(k, d).compute);
 }
 
-// Winograd's algorithm needs taps beside each other: dilated filters run as implicit products.
+// Winograd's algorithm needs adjacent taps, so a dilated filter runs as an implicit product.
 TEST(KernelModel, PlainFp32ConvolutionsOfThreeByThreeMayRunByWinogradsAlgorithm) {
   const Device d = round_device();
   for (const Pass pass : {Pass::forward, Pass::data_gradient, Pass::weight_gradient}) {
@@ -223,7 +229,7 @@ TEST(KernelModel, PlainFp32ConvolutionsOfThreeByThreeMayRunByWinogradsAlgorithm)
     k.conv.dilation = 2;
     const double direct = kernel_time(k, d).compute;
     EXPECT_GT(direct, 1.3 * direct_or_not);
-    EXPECT_LT(direct, 4 * direct_or_not);  // F(4x4, 3x3) has a quarter of the products
+    EXPECT_LT(direct, 4 * direct_or_not);  // F(4x4, 3x3) needs a quarter of the multiplications
     k.math = MathMode::fp16;
     const double on_matrix_units = kernel_time(k, d).compute;
     k.conv.dilation = 1;
@@ -231,8 +237,8 @@ TEST(KernelModel, PlainFp32ConvolutionsOfThreeByThreeMayRunByWinogradsAlgorithm)
   }
 }
 
-// Blocks of 8 x 16 outputs of one image for 32 channels: 5 x 5 is one of them, as 8 x 8 is, 9 x 9
-// is two and 17 x 17 six; 33 channels cost what 64 do.
+// A block of the fused kernel covers 8 x 16 outputs of one image for 32 channels. An image of 5 x 5
+// takes one block, as 8 x 8 does; 9 x 9 takes two and 17 x 17 six. 33 channels cost as much as 64.
 TEST(KernelModel, FusedWinogradCoversWholeBlocksOfAnImage) {
   const Device d = round_device();
   KernelLaw fused;
@@ -248,7 +254,8 @@ TEST(KernelModel, FusedWinogradCoversWholeBlocksOfAnImage) {
   EXPECT_NEAR(seconds(8, 64), 2 * seconds(8, 32), 1e-9 * seconds(8, 64));
 }
 
-// 16 products for four outputs instead of 36, at the rate of the law; blocks that fill all waves.
+// F(2x2, 3x3) needs 16 multiplications for four outputs instead of 36. The blocks fill all waves,
+// so the time is the law's rate alone.
 TEST(KernelModel, FusedWinogradTakesFourNinthsOfTheProducts) {
   const Device d = round_device();
   KernelLaw law;
@@ -281,10 +288,10 @@ TEST(KernelModel, WeightGradientsHaveNoFusedWinograd) {
   }
 }
 
-// Forward and data gradient of larger filters run in tiles of 128 x 128, 128 x 64 and 128 x 32 with
-// one sum each: one row costs what 128 do, and a sum of 256 times the length almost that much more.
-// The weight gradient's sum is split; convolutions of 1 x 1 are products, which smaller tiles and
-// splits suit.
+// Forward and data gradient of larger filters run in the library's tiles of 128 x 128, 128 x 64 and
+// 128 x 32, each with an unsplit sum. One row therefore costs as much as 128, and a sum of 256
+// times the length almost 256 times as much. The weight gradient splits its sum. Convolutions of 1
+// x 1 are plain products, for which smaller tiles and split sums exist.
 TEST(KernelModel, PlainConvolutionsRunInTheTilesOfTheLibrary) {
   const Device d = round_device();
   const auto seconds = [&](int size, std::int64_t in, std::int64_t images, Pass pass) {
@@ -309,7 +316,7 @@ TEST(KernelModel, TheFastestAlgorithmIsTaken) {
     EXPECT_DOUBLE_EQ(by(Algorithm::fastest),
                      std::min(by(Algorithm::implicit_product), by(Algorithm::winograd)));
   }
-  // Others have no choice.
+  // Filters of other sizes have only one algorithm.
   const Kernel k = convolution(64, 64, 1, 5, 28, 64, Pass::forward, MathMode::fp32);
   EXPECT_DOUBLE_EQ(kernel_time(k, d).compute,
                    kernel_time(k, d, {}, 4, Algorithm::winograd).compute);
@@ -374,8 +381,8 @@ TEST(KernelModel, BatchNormInBf16IsSlowerThanInFp16) {
   EXPECT_NEAR(kernel_time(norm, device).memory, 1.5 * cudnn, 1e-3 * cudnn);
 }
 
-// fp16 with channels first and a filter of 3 or 5 goes to cuDNN as channels last does; fp32 and
-// 7 x 7 stay with PyTorch's own kernels.
+// In fp16, a depthwise convolution with channels first and a filter of 3 or 5 runs in cuDNN, as
+// with channels last. Convolutions in fp32 or of 7 x 7 run in PyTorch's own slower kernels.
 TEST(KernelModel, DepthwiseKernelsDependOnLayoutPrecisionAndFilter) {
   const Device d = round_device();
   const auto compute = [&](int size, MathMode math, bool channels_last) {
@@ -402,7 +409,37 @@ TEST(KernelModel, NarrowElementsAreBoundByIssueOnAFastMemory) {
   EXPECT_NEAR(kernel_time(pool, d, law, 4).memory, bytes / 4 / rate, 1e-3 * bytes / 4 / rate);
 }
 
-// Of a product that was measured at 1.5 times the law's time the law keeps 0.3 of 1.3 parts.
+TEST(KernelModel, AttentionOfPartlyFilledTilesCostsWholeOnes) {
+  Kernel attention;
+  attention.kind = KernelKind::attention;
+  attention.math = MathMode::fp16;
+  attention.k = 64;
+  attention.batch = 960;
+  const auto compute = [&](std::int64_t queries, std::int64_t keys) {
+    attention.m = queries;
+    attention.n = keys;
+    attention.flops = 4e3 * static_cast<double>(queries * keys);
+    return kernel_time(attention, round_device()).compute;
+  };
+  EXPECT_DOUBLE_EQ(compute(197, 197), compute(256, 256));
+  EXPECT_DOUBLE_EQ(compute(256, 65), compute(256, 128));
+  EXPECT_DOUBLE_EQ(compute(256, 1024), 4 * compute(256, 256));
+}
+
+TEST(KernelModel, GradientsOfMaximaAreBoundByTheSearchForTheirWindows) {
+  Device d = round_device();
+  Kernel pool = streaming(1e6);
+  pool.kind = KernelKind::pooling;
+  pool.pass = Pass::backward;
+  pool.searching_elements = 1'000'000'000;
+  EXPECT_DOUBLE_EQ(kernel_time(pool, d).compute,
+                   1e9 * KernelLaw{}.max_pool_backward_clocks / (d.multiprocessors * d.clock_hz));
+  d.architecture = Architecture::cpu;
+  EXPECT_EQ(kernel_time(pool, d).compute, 0);
+}
+
+// The correction is a weighted mean of logarithms: a measured product at 1.5 times the law's time
+// has weight 1, the law 0.3. The product itself is corrected by 1.5 ^ (1 / 1.3).
 TEST(KernelModel, MeasuredKernelsCorrectThoseNearThem) {
   const Device plain = round_device();
   Device d = plain;
@@ -428,7 +465,7 @@ TEST(KernelModel, MeasuredKernelsCorrectThoseNearThem) {
   EXPECT_EQ(of(32, 128, 1, 3, Pass::weight_gradient), 1);
   EXPECT_EQ(of(32, 128, 1, 5, Pass::forward), 1);
   EXPECT_EQ(of(32, 128, 2, 3, Pass::forward), 1);
-  // Nothing is shorter than a launch.
+  // A correction never makes a kernel shorter than the launch floor.
   d.measured =
       std::make_shared<const MeasuredKernels>(MeasuredKernels{{{{0, 0, 3, 3}, -9}}, {}, {}});
   EXPECT_DOUBLE_EQ(kernel_time(gemm(1, 8, 8), d).total, d.efficiency.kernel_floor_seconds);
@@ -526,7 +563,7 @@ RC_GTEST_PROP(KernelModelProperty, MoreRowsIsNeverFaster, ()) {
 RC_GTEST_PROP(KernelModelProperty, NeverBeatsTheRoofline, ()) {
   const Kernel k = any_kernel();
   const Device d = round_device();
-  // Winograd's algorithm on tiles of 4 x 4 outputs needs a quarter of the multiply-adds.
+  // Winograd's algorithm on tiles of 4 x 4 outputs needs a quarter of the multiplications.
   const bool winograd =
       k.kind == KernelKind::convolution && k.math == MathMode::fp32 && k.conv.kernel_h == 3;
   const double multiply_adds = winograd ? 0.25 : 1;

@@ -1,4 +1,4 @@
-// Devices with round figures, so that a test's expected value can be worked out by hand.
+// Devices with round figures. Use them where a test's expected value is worked out by hand.
 #pragma once
 
 #include "hardware/device.hpp"

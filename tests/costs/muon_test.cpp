@@ -1,4 +1,5 @@
-// Are the products of Newton and Schulz's iteration counted and priced, and is the rest AdamW's?
+// Are the products of the Newton-Schulz iteration counted and priced, and do other tensors cost as
+// much as with AdamW?
 #include "costs/muon.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ OptimizerSpec spec(std::vector<HiddenMatrix> matrices, OptimizerKind name = Opti
 }
 
 TEST(Muon, FlopsOfFiveIterations) {
-  // 2 m m n of the Gram matrix, 2 m m m of its square, 2 m m n of the next X.
+  // Each of 5 iterations computes the Gram matrix (2 m m n), its square (2 m m m) and the next X
+  // (2 m m n).
   EXPECT_EQ(flops({0, 1000, 1000}), 5 * 6e9);
   EXPECT_EQ(flops({0, 1000, 4000}), 5 * (2 * 8e9 + 2e9));
   EXPECT_EQ(flops({0, 4000, 1000}), flops({0, 1000, 4000}));  // transposed
@@ -51,12 +53,12 @@ TEST(Muon, FlopsOfFiveIterations) {
 TEST(Muon, BytesOfItsPasses) {
   const double all = 4e6, gram = 1e6;
   const double momentum = 12 + 12, cast = 6, norm = 2, quotient = 4, decay = 8, update = 10;
-  const double copies = 5 * (4 * gram + 4 * all);  // what addmm adds to
+  const double copies = 5 * (4 * gram + 4 * all);  // addmm copies the matrix to which it adds
   EXPECT_EQ(bytes({0, 1000, 4000}, KernelKind::elementwise),
             all * (momentum + cast + norm + quotient + decay + update) + copies);
   EXPECT_EQ(bytes({0, 1000, 4000}, KernelKind::gemm),
             5 * 2 * ((2 * all + gram) + (2 * gram + 2 * gram) + (gram + all + 2 * all)));
-  // bf16 gradients are no cast.
+  // Gradients in bf16 need no cast.
   EXPECT_EQ(muon_kernels({0, 8, 8}, {2, 2, 2}).size() + 1, muon_kernels({0, 8, 8}, {}).size());
 }
 
@@ -66,19 +68,20 @@ TEST(Muon, LargeMatrixTakesItsFlopsAtTheRateOfProducts) {
   const RooflineCosts costs(machine, {});
   const double n = 16384;
   const double seconds = costs.optimizer(spec({{0, 16384, 16384}}), Precision::fp32, n * n, 1).busy;
-  // 0.8 of 200 TFLOP/s; what is streamed adds 94 bytes an element, 40 of them copies.
+  // Products run at 0.8 of 200 TFLOP/s. Elementwise kernels move 94 bytes an element, 40 of these
+  // for addmm's copies.
   const double products = 5 * 6 * n * n * n / 160e12, streamed = 94 * n * n / 1.6e12;
   EXPECT_NEAR(seconds, products + streamed, 0.05 * products);
   EXPECT_GT(seconds, products);
 
-  // Each is what the kernel model says of a linear layer's product.
+  // The kernel model prices each product like that of a linear layer.
   double modelled = 0;
   for (const Kernel& kernel : muon_kernels({0, 16384, 16384}, {})) {
     modelled += kernel_time(kernel, machine.device, {}, 2).total;
   }
   EXPECT_NEAR(seconds, modelled, 1e-9 * modelled);
 
-  machine.device.bf16_flops = 0;  // then they run in fp32
+  machine.device.bf16_flops = 0;  // without bf16 units the products run in fp32
   const RooflineCosts plain(machine, {});
   EXPECT_GT(plain.optimizer(spec({{0, 16384, 16384}}), Precision::fp32, n * n, 1).busy,
             5 * 6 * n * n * n / 20e12);
@@ -102,8 +105,8 @@ TEST(Muon, WithoutMatricesIsAdamW) {
       EXPECT_EQ(optimizer_state_bytes(muon, precision), optimizer_state_bytes(adamw, precision));
       EXPECT_EQ(optimizer_temporary_bytes(muon, precision),
                 optimizer_temporary_bytes(adamw, precision));
-      EXPECT_EQ(optimizer_largest_temporary_bytes(muon, precision),
-                optimizer_largest_temporary_bytes(adamw, precision));
+      EXPECT_EQ(optimizer_loop_temporaries(muon, precision),
+                optimizer_loop_temporaries(adamw, precision));
     }
   }
 }
@@ -121,14 +124,16 @@ TEST(Muon, RestIsAdamWsAndTheHostLoopsOverMatrices) {
   const QueuedWork all = of({tall, flat}, 1e8 + 4096, 12);
   EXPECT_NEAR(all.busy, rest.busy + one.busy + other.busy, 1e-9 * all.busy);
   EXPECT_NEAR(all.host, rest.host + one.host + other.host, 1e-9 * all.host);
-  // Two lerps, a cast, norm, clamp, quotient, decay and step, and a view, a product and two addmm in
-  // each iteration; a tall one is transposed and back. Each addmm launches a copy, too.
+  // The host issues two lerps, a cast, norm, clamp, quotient, decay and step, and in each of five
+  // iterations a view, a product and two addmm. A tall matrix is transposed before and after. Each
+  // addmm also launches a copy.
   EXPECT_NEAR(other.host, (8 + 5 * 4) * 5e-6 + 5 * 2 * machine.host.launch_seconds, 1e-12);
   EXPECT_NEAR(one.host - other.host, 2 * 5e-6, 1e-12);
 
   const OptimizerTraffic traffic =
       optimizer_traffic(spec({tall, flat}), Precision::fp32, 1e8 + 4096, 12);
-  EXPECT_EQ(traffic.launches, 5 + 2 * (8 + 5 * 5));  // 320 blocks of 65,536 elements a launch
+  // the fused AdamW of the rest takes 5 launches of 320 blocks of 65,536 elements
+  EXPECT_EQ(traffic.launches, 5 + 2 * (8 + 5 * 5));
   EXPECT_EQ(traffic.operators, 1 + 2 * (8 + 5 * 4) + 2);
 }
 
@@ -143,7 +148,7 @@ TEST(Muon, StateIsOneMomentumOfAMatrixAndTwoOfTheRest) {
               8 * matrices + 12 * (all - matrices), 1);
   EXPECT_NEAR(all * optimizer_state_bytes(muon, Precision::pure_bf16),
               2 * matrices + 4 * (all - matrices), 1);
-  // Others do not ask.
+  // Other optimizers leave the matrices unknown.
   EXPECT_TRUE(for_model(spec({}, OptimizerKind::adamw), step).matrices.empty());
 }
 

@@ -33,9 +33,10 @@ TEST(Optimizer, FusedMovesTheIdealBytes) {  // fact 137
   EXPECT_EQ(bytes(spec(OptimizerKind::sgd, fused, 0.9)), 20);
   EXPECT_EQ(bytes(spec(OptimizerKind::adam, fused)), 28);
   EXPECT_EQ(bytes(spec(OptimizerKind::adamw, fused)), 28);
-  // fp32 copy of the gradients, unscaled; update of p, m, v; the master copy cast back
+  // An fp32 copy of the gradients with the scale removed, the update of p, m and v, and the master
+  // copy's cast to 16 bits.
   EXPECT_EQ(bytes(spec(OptimizerKind::adam, fused), Precision::pure_fp16), 6 + 8 + 28 + 6);
-  // bf16 needs no scaling; fp32 gradients need no copy
+  // bf16 has no loss scale, and fp32 gradients need no copy.
   EXPECT_EQ(bytes(spec(OptimizerKind::adam, fused), Precision::master_bf16), 6 + 28 + 6);
   EXPECT_EQ(bytes(spec(OptimizerKind::adam, fused), Precision::master_bf16_fp32_gradients), 28 + 6);
 }
@@ -76,17 +77,18 @@ TEST(Optimizer, LionRmspropAndLambKeepAndMoveWhatTheirPapersSay) {
   EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::rmsprop, foreach, 0.9), Precision::fp32), 8);
   EXPECT_EQ(optimizer_state_bytes(spec(OptimizerKind::lamb, foreach), Precision::fp32), 8);
   EXPECT_EQ(bytes(spec(OptimizerKind::lion, fused)), 20);
-  // Adam's 28; a norm of the gradients; the update written, read for its norm and for the step with
-  // the parameter.
+  // LAMB moves Adam's 28 bytes, reads gradients for their norm, writes the update and reads it for
+  // its norm and for the step, and reads the parameter for its norm and for the step.
   EXPECT_EQ(bytes(spec(OptimizerKind::lamb, fused)), 28 + 4 + 3 * 4 + 2 * 4);
   EXPECT_EQ(bytes(spec(OptimizerKind::lion, foreach)), 8 + 12 + 8 + 12 + 8 + 12);
   EXPECT_EQ(bytes(spec(OptimizerKind::rmsprop, foreach)), 8 + 12 + 8 + 8 + 16);
-  // LAMB is Adam with two norms and the step apart.
+  // LAMB is Adam plus two norms and a separate step.
   EXPECT_EQ(bytes(spec(OptimizerKind::lamb, foreach)) - bytes(spec(OptimizerKind::adam, foreach)),
             12 + 4 + 4 + 12 - 16);
 }
 
-// Each operation reads what it needs and writes its result: 4 bytes of fp32 each.
+// A separate operation reads its operands and writes its result, 4 bytes of fp32 for each tensor
+// element.
 TEST(Optimizer, SeparateOperationsMoveTheirBytesEach) {
   const auto decayed = [](OptimizerKind kind, double momentum = 0) {
     OptimizerSpec o = spec(kind, foreach, momentum);
@@ -102,7 +104,7 @@ TEST(Optimizer, SeparateOperationsMoveTheirBytesEach) {
   EXPECT_EQ(bytes(spec(OptimizerKind::rmsprop, foreach, 0.9)), rmsprop + 8 + 16 + 12);
   EXPECT_EQ(bytes(spec(OptimizerKind::adam, foreach)), adam);
   EXPECT_EQ(bytes(spec(OptimizerKind::adamw, foreach)), adam);
-  // Decay adds weights to gradients, or shrinks the weights.
+  // Weight decay adds the weights to the gradients, or shrinks the weights.
   EXPECT_EQ(decayed(OptimizerKind::sgd, 0.9), momentum + 12);
   EXPECT_EQ(decayed(OptimizerKind::adam), adam + 12);
   EXPECT_EQ(decayed(OptimizerKind::adamw), adam + 8);
@@ -141,7 +143,7 @@ TEST(Optimizer, HostUpdateIsBoundByHostMemory) {
 TEST(Optimizer, LargeFusedStepTakesItsBytesOverBandwidth) {
   Machine machine;
   machine.device = round_device();
-  machine.device.clock_hz = 1e15;  // so that issuing loads is never the limit
+  machine.device.clock_hz = 1e15;  // issuing loads is never the limit
   const RooflineCosts costs(machine);
   const QueuedWork work =
       costs.optimizer(spec(OptimizerKind::adam, fused), Precision::fp32, 1e9, 100);

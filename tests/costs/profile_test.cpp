@@ -101,7 +101,7 @@ TEST(Profile, IsReadAgainOnlyWhereItsFileHasChanged) {
   EXPECT_THROW(shared_profile(folder.string()), ConfigError);
   fs::remove_all(folder);
   EXPECT_THROW(shared_profile(folder.string()), ConfigError);
-  EXPECT_EQ(first->host.operator_seconds, 6e-6);  // whoever has one keeps it
+  EXPECT_EQ(first->host.operator_seconds, 6e-6);  // an object handed out earlier stays unchanged
 }
 
 TEST(Profile, NoiseOfABusyMachineIsKeptAsItWas) {
@@ -141,7 +141,8 @@ TEST(Profile, ABackwardPassThatWasNotMeasuredStaysModelled) {
   const Served s = served();
   const auto costs = profile_costs(profile, s.fallback);
   for (const bool checkpointed : {false, true}) {
-    for (const std::int64_t samples : {8, 20}) {  // also where one neighbour has it
+    // 20 lies between batches, of which one has a backward time
+    for (const std::int64_t samples : {8, 20}) {
       TrainingStep step = two_layers(samples);
       step.layers[0].checkpointed = checkpointed;
       const LayerCost cost = costs->layer(step, 0);
@@ -188,8 +189,9 @@ TEST(Profile, NeighboursAreTheMeasuredBatchesBesideAModelledOne) {
   EXPECT_THAT(neighbouring_batches(profile, other), testing::IsEmpty());
 }
 
-// The model's time, corrected by how far it was off at the batches beside it: wholly at their
-// place, not at all an order of magnitude away; their mean where two know about it.
+// Between measured batches that are far apart, the modelled time is multiplied by the batches'
+// measured-to-modelled ratios. A ratio counts fully at its own batch and not at all an order of
+// magnitude away; where two batches are near, their mean counts.
 TEST(Profile, AnotherBatchIsModelledAndScaledByItsNeighbours) {
   const Served s = served();
   const auto profile = std::make_shared<Profile>(load_profile(path));
@@ -224,7 +226,7 @@ TEST(Profile, AnotherBatchIsModelledAndScaledByItsNeighbours) {
   TrainingStep step = two_layers(4);
   const LayerCost cost = beside(step)->layer(step, 1);
   EXPECT_EQ(cost.backward.provenance, Provenance::modelled);
-  EXPECT_DOUBLE_EQ(cost.forward.host, 6e-6);  // the profile's, as of measured batches
+  EXPECT_DOUBLE_EQ(cost.forward.host, 6e-6);  // the profile's, as for measured batches
   step.layers[1].checkpointed = true;
   EXPECT_NEAR(beside(step)->layer(step, 1).backward.busy, cost.forward.busy + cost.backward.busy,
               1e-12);
@@ -254,7 +256,7 @@ TEST(Profile, CheckpointedLayerRunsItsForwardAgain) {
   EXPECT_DOUBLE_EQ(s.costs->layer(step, 0).backward.busy, 300e-6);
 }
 
-// An operator launches its first kernel with its own cost, the others cost a launch each.
+// An operator's own cost includes its first kernel's launch; each further kernel costs one launch.
 TEST(Profile, TheHostLaunchesEveryKernelOfALayer) {
   const Served s = served();
   Profile profile = load_profile(path);
@@ -280,14 +282,15 @@ TEST(Profile, ABatchThatKnowsItsHostTimeDoesNotTakeTheDevices) {
   const double of_all = host();
   profile.models[0].batches[0].operator_seconds = 3 * profile.host.operator_seconds;
   EXPECT_NEAR(host() - of_all, 2 * profile.host.operator_seconds, 1e-12);  // one operator
-  // What was measured has all launches of the operator in it.
+  // The measured time of an operator includes all its launches.
   TrainingStep step = two_layers(8);
   step.layers[0].forward[0].launches = 5;
   const auto costs = profile_costs(std::make_shared<Profile>(profile), s.fallback);
   EXPECT_NEAR(costs->layer(step, 0).forward.host, 3 * profile.host.operator_seconds, 1e-12);
 }
 
-// A loop over tensors takes as long as its tensors one by one; what was measured itself is taken.
+// An update in a loop takes the sum of its tensors' times. A measured update takes its measured
+// time.
 TEST(Profile, AnUpdateInALoopIsTheSumOfItsTensors) {
   const Served s = served();
   Profile profile;
@@ -300,7 +303,8 @@ TEST(Profile, AnUpdateInALoopIsTheSumOfItsTensors) {
                                   .tensors = tensors,
                                   .seconds = seconds});
   };
-  entry(8e6, 364, 9e-3);  // a network of many small tensors among flat ones, in no order
+  // a network of many small tensors among single large ones; the order of entries must not matter
+  entry(8e6, 364, 9e-3);
   entry(16e6, 1, 4e-3);
   entry(4e6, 1, 1e-3);
   const auto costs = profile_costs(std::make_shared<Profile>(profile), s.fallback);
@@ -316,7 +320,7 @@ TEST(Profile, AnUpdateInALoopIsTheSumOfItsTensors) {
   EXPECT_EQ(update(1e12, 1).provenance, Provenance::modelled);
 }
 
-// Times of an update include what the host needs, unless the profile says what that is.
+// A measured update includes the host's time, unless the profile states the host's time separately.
 TEST(Profile, AMeasuredUpdateCostsTheHostWhatTheProfileSays) {
   const Served s = served();
   Profile profile;
@@ -337,7 +341,8 @@ TEST(Profile, AMeasuredUpdateCostsTheHostWhatTheProfileSays) {
               1e-12);
   EXPECT_DOUBLE_EQ(update().busy, 1e-4);
   EXPECT_GT(update().span, update().host);
-  // In a loop over tensors, operators without modules and autograd: measured on their own.
+  // The operators of an update in a loop run outside of modules and autograd, and their host time
+  // is measured separately.
   profile.host.update_operator_seconds = 2e-6;
   EXPECT_NEAR(update().host, 2e-6 * optimizer_traffic(sgd, Precision::fp32, 1e6, 100).operators,
               1e-12);
@@ -446,8 +451,8 @@ complete: true
                                  .source = "the machine's own"});
   apply_profile(profile, machine);
   EXPECT_DOUBLE_EQ(machine.device.context_bytes, 180 * 1024.0 * 1024.0);
-  EXPECT_DOUBLE_EQ(machine.device.matmul_workspace_bytes, 2);  // not in the profile
-  EXPECT_DOUBLE_EQ(machine.device.kept_workspace_bytes, 0);    // nor this
+  EXPECT_DOUBLE_EQ(machine.device.matmul_workspace_bytes, 2);  // the profile does not state it
+  EXPECT_DOUBLE_EQ(machine.device.kept_workspace_bytes, 0);    // nor does it state this
   Profile keeps = profile;
   keeps.allocator.kept_bytes = 64e6;
   apply_profile(keeps, machine);
@@ -469,7 +474,7 @@ complete: true
   EXPECT_EQ(find_curve(machine, "send_recv", 2, 1), nullptr);
 }
 
-// On a CPU one thread dispatches and computes.
+// On a CPU one thread dispatches and computes, so measured times include dispatch.
 TEST(Profile, WithoutAHostBlockTimesIncludeDispatch) {
   Machine machine;
   machine.device = round_device();
@@ -518,7 +523,8 @@ TEST(Profile, WrongFilesGetLocatedMessages) {
               testing::HasSubstr("bad.yaml:2:11: complete: is not the last line"));
 }
 
-// Wherever a file is cut off: at the end of a line what is left is valid YAML, and would be used.
+// A profile that is cut off anywhere must be refused, also at the end of a line, where the rest is
+// valid YAML.
 TEST(Profile, ACutFileIsRefused) {
   const std::string whole = profile_text(load_profile(path));
   const std::string end = "complete: true\n";
@@ -538,7 +544,8 @@ TEST(Profile, ACutFileIsRefused) {
 }
 
 TEST(Profile, WhatItDoesNotAnswerIsSaid) {
-  const Profile profile = load_profile(path);  // two_layers, amp-fp16, batches 8, 32, 1024
+  // of two_layers in amp-fp16 with batches 8, 32 and 1024
+  const Profile profile = load_profile(path);
   using testing::ElementsAre;
   EXPECT_THAT(profile_gaps(profile, two_layers(8)), ElementsAre());
   EXPECT_THAT(profile_gaps(profile, two_layers(16)), ElementsAre());  // interpolated
@@ -551,7 +558,8 @@ TEST(Profile, WhatItDoesNotAnswerIsSaid) {
   EXPECT_THAT(profile_gaps(profile, step),
               ElementsAre("the profile has no figures for three_layers (it has two_layers): "
                           "modelled"));
-  EXPECT_THAT(profile_gaps({}, step), ElementsAre());  // of collectives only, say
+  // a profile of collectives alone, for example
+  EXPECT_THAT(profile_gaps({}, step), ElementsAre());
   step = two_layers(8);
   step.precision = Precision::tf32;
   EXPECT_THAT(profile_gaps(profile, step),

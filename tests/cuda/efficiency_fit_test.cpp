@@ -1,5 +1,5 @@
-// Measurements made up with the device model must give back the efficiencies they were made with.
-// The kernels are written out here, apart from the fit's.
+// Does the fit find the efficiencies with which measurements were made up? The measurements come
+// from the device model; this file builds the kernels independently of the fit.
 #include "cuda/efficiency_fit.hpp"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ double convolution_seconds(const ConvolutionShape& s, ConvolutionPass pass, Math
   }
   double seconds = kernel_time(kernel, device).total;
   if (math == MathMode::fp32) return seconds;
-  Kernel layout;  // channels last and back, for the matrix units
+  Kernel layout;  // conversion to channels last and back, for the matrix units
   layout.kind = KernelKind::copy;
   layout.launches = 3;
   layout.bytes_read = layout.bytes_written = x + y + w;
@@ -82,7 +82,8 @@ double copy_seconds(double bytes, const Device& device) {
   return stream_seconds(2 * bytes, 1, device);
 }
 
-// The whole sweeps of lockstep-calibrate-cuda, as a device that is exactly its model would do them.
+// All measurements of lockstep-calibrate-cuda, as a device would give them that equals its model
+// exactly.
 Measurements measured_on(const Device& device) {
   Measurements m;
   m.device = device.name;
@@ -148,7 +149,8 @@ TEST(EfficiencyFit, GivesBackWhatTheMeasurementsWereMadeWithFromAnyStart) {
       EXPECT_EQ(fit.matmul.points, from_truth.matmul.points);
       EXPECT_GT(fit.convolution.points, 15);
       EXPECT_EQ(fit.convolution.points, from_truth.convolution.points);
-      EXPECT_LT(fit.matmul.points, fit.matmul.measured);  // small products tell little
+      // small products say little about the peak and are left out
+      EXPECT_LT(fit.matmul.points, fit.matmul.measured);
     }
   }
 }
@@ -179,7 +181,8 @@ TEST(EfficiencyFit, LeavesOutWhatWasNotMeasured) {
   EXPECT_EQ(efficiency_text(fit_efficiency({}, device)), "");
 }
 
-// Copies that fit the L2 cache and products that are all launch say nothing about the peaks.
+// Copies that fit into the L2 cache and products as short as their launch say nothing about the
+// peaks.
 TEST(EfficiencyFit, LeavesOutPointsThatOtherPartsOutweigh) {
   const Device device = known_device("h100-sxm5-80gb");
   Measurements m;

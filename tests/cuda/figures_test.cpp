@@ -1,4 +1,5 @@
-// The parts of the CUDA probes that need no device.
+// Do the parts of the CUDA probes that need no device work: result files, profiles, tables, sizes
+// of sweeps?
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -89,7 +90,7 @@ TEST(Measurements, JsonHoldsBaseUnits) {
 TEST(ProfileOfMeasurements, HoldsStreamingCopiesLaunchContextAndCurves) {
   const Profile profile = profile_of(example());
   EXPECT_EQ(profile.device, "h200");
-  ASSERT_EQ(profile.copies.size(), 2u);  // the pageable copy is none of device memory
+  ASSERT_EQ(profile.copies.size(), 2u);  // the pageable copy does not measure the device's memory
   EXPECT_EQ(profile.copies[0].bytes, 2.0 * (1 << 20));  // read + written, ascending
   EXPECT_EQ(profile.copies[1].seconds, 4e-6);
   EXPECT_EQ(profile.host.launch_seconds, 2.2e-6);
@@ -98,7 +99,7 @@ TEST(ProfileOfMeasurements, HoldsStreamingCopiesLaunchContextAndCurves) {
   EXPECT_EQ(profile.collectives[0].backend, "nccl");
   EXPECT_EQ(profile.collectives[0].points.at(0).bytes, 1 << 10);
   EXPECT_EQ(profile.collectives[0].points.at(1).seconds, 1e-4);
-  // And the simulator reads it.
+  // The simulator can read the profile.
   EXPECT_NO_THROW(parse_profile(Node::parse_text(profile_text(profile), "profile.yaml")));
 }
 
@@ -109,8 +110,8 @@ TEST(ProfileOfMeasurements, LeavesOutSingleRanksAndWrongResults) {
   EXPECT_TRUE(profile_of(m).collectives.empty());
 }
 
-// The columns of nccl-tests: bandwidths in units of 1e9 bytes/s, bus bandwidth 2 (n-1)/n of the
-// algorithm's for all-reduce.
+// The columns are nccl-tests'. Bandwidths have the unit 1e9 bytes/s; the bus bandwidth of an
+// all-reduce is 2 (n-1)/n of its algorithm bandwidth.
 TEST(CollectiveTable, HasTheColumnsAndBandwidthsOfNcclTests) {
   const std::string table = nccl_tests_table({all_reduce(4, 1e6, 1e-4)}, Collective::all_reduce);
   std::istringstream lines(table);

@@ -1,4 +1,5 @@
-# lockstep-fit-efficiency: the block on stdout, what it rests on on stderr; wrong input is located.
+# lockstep-fit-efficiency prints the block on stdout and its basis on stderr, and locates wrong
+# input.
 function(expect code_wanted out_pattern err_pattern)
   execute_process(COMMAND ${PROGRAM} ${ARGN} WORKING_DIRECTORY ${FOLDER}
                   RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE err)

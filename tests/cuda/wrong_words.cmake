@@ -1,4 +1,4 @@
-# Wrong options end with exit code 2 and a message that helps, with or without a device.
+# Wrong options end with exit code 2 and a helpful message, with or without a device.
 function(expect_error pattern)
   execute_process(COMMAND ${PROGRAM} ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE err)
   if(NOT code EQUAL 2 OR NOT err MATCHES "${pattern}")
@@ -15,7 +15,8 @@ expect_error("is no CUDA device" --device cuda:x)
 expect_error("is no CUDA device" --device cuda:)
 expect_error("--nonsense" --nonsense)
 
-# Without a device: exit code 77, the driver's word, nothing on stdout.
+# Without a device the program ends with exit code 77, prints the driver's message, and leaves
+# stdout empty.
 execute_process(COMMAND ${PROGRAM} --probes memory --quick RESULT_VARIABLE code OUTPUT_VARIABLE out
                 ERROR_VARIABLE err)
 if(code EQUAL 77)

@@ -1,5 +1,5 @@
-// Are the commands that docs/recorded.yaml gives for its figures still questions that the program
-// takes, and do docs/accuracy*.md show figures of nowhere else?
+// Does the program accept the commands that docs/recorded.yaml gives for its figures, and do
+// docs/accuracy*.md show tables of recorded figures only?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 const std::string root = LOCKSTEP_SOURCE_DIR "/";
 
-// As a shell cuts it, with double quotes only.
+// The words of a command, as a shell splits them; double quotes only.
 std::vector<std::string> words(const std::string& command) {
   std::vector<std::string> list{""};
   bool quoted = false;
@@ -31,7 +31,7 @@ std::vector<std::string> words(const std::string& command) {
   return list;
 }
 
-// Throws ConfigError.
+// Parses the command without running it. Throws ConfigError if the program would refuse it.
 void ask(const std::string& command) {
   const std::vector<std::string> said = words(command);
   if (said.size() < 3 || said[0] != "lockstep" || said[1] != "run") {

@@ -1,4 +1,4 @@
-// Do the two executors carry out the same programs at the same times and in the same order?
+// Do the two executors run the same programs at the same times and in the same order?
 #include "engine/executor.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace lockstep::executor_test {
 namespace {
 
-// Numbers that programs note, in the order in which they reach them.
+// Numbers that the programs note, in the order in which the programs reach them.
 using Notes = std::vector<double>;
 using Play = std::function<void(Executor&, Notes&)>;
 
@@ -48,7 +48,7 @@ TEST(Executors, SleepAlike) {
     world.start("a", sleeper(world, notes, 1, 2));
     world.start("b", sleeper(world, notes, 2, 3));
   });
-  // At 6 s the one that began to wait first goes first.
+  // Both programs wake at 6 s; the program that began its sleep first runs first.
   expect_notes(seen, {1, 2, 2, 3, 1, 4, 2, 6, 1, 6, 2, 9});
 }
 
@@ -101,7 +101,7 @@ Program numbered(Bell& bell, Notes& notes, double number) {
   notes.push_back(number);
 }
 
-// In order of arrival, also after some programs have left.
+// A bell wakes its waiting programs in order of arrival, also after some of these have left.
 TEST(Executors, ABellWakesInOrder) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -164,7 +164,7 @@ TEST(Executors, ShareLinksAlike) {
     const RouteId both = world.add_route({{wide, narrow}}), twice = world.add_route({{wide, wide}});
     const RouteId capped = world.add_route({{wide}, 1}), alone = world.add_route({{}, 4});
     world.start("a", sender(world, notes, both, 30, 1, 0));   // 2.5 bytes/s, later 1, then 3
-    world.start("b", sender(world, notes, twice, 20, 1, 0));  // the same
+    world.start("b", sender(world, notes, twice, 20, 1, 0));  // the same rate as `a`
     world.start("c", sender(world, notes, capped, 6, 2, 4));  // two flows of 1 byte/s
     world.start("d", sender(world, notes, alone, 8, 1, 1));
     const auto reporter = [](Executor& w, Notes& n, LinkId link) -> Program {
@@ -176,12 +176,14 @@ TEST(Executors, ShareLinksAlike) {
     };
     world.start("reporter", reporter(world, notes, wide));
   });
-  // wide: a alone takes 3, b crosses twice: max-min gives each 10/3, a no more than 3, b the rest.
+  // On `wide`, `a` crosses once and `b` twice: max-min fairness gives each 10/3. `narrow` limits
+  // `a` to 3, and `b` takes the rest.
   EXPECT_NEAR(seen.at(0), 2 * 10, 1e-9);
   EXPECT_NEAR(seen.at(1), 2, 1e-9);
 }
 
-// 0.1 + 0.2 is later than 0.3 to a computer; the program that began to wait first still goes first.
+// 0.1 + 0.2 exceeds 0.3 in floating point, but both are the same moment; the program that began to
+// wait first must go first.
 TEST(Executors, TakeWhatRoundingSetsApartAsOneMoment) {
   const auto sleeper = [](Executor& world, Notes& notes, double number, double until) -> Program {
     co_await world.sleep_until(until);
@@ -248,7 +250,7 @@ TEST(Executors, StartProgramsAtATime) {
   expect_notes(seen, {2, 1, 2, 7, 3.25, 7, 3.5, 7, 3.75, 1, 4, 1, 6});
 }
 
-// Says when its scope is left.
+// Notes a number and the time when its scope is left.
 struct Farewell {
   Executor& world;
   Notes& notes;
@@ -265,7 +267,8 @@ Program outer(Executor& world, Notes& notes, Program inner) {
   notes.push_back(-1);
 }
 
-// Holds for every kind of wait and every depth.
+// Canceling destroys the frames of a program, in every kind of wait and at every depth of nested
+// programs.
 TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -292,11 +295,12 @@ TEST(Executors, CancelProgramsThatLeaveNothingBehind) {
     };
     world.start("killer", killer(world, notes, victims, link));
   });
-  // The other flow had 10 bytes by then, and has the link to itself from then on.
+  // The other flow has sent 10 of its 40 bytes by 2 s and has the link to itself afterwards.
   expect_notes(seen, {90, 2, 90, 2, 90, 2, 90, 2, 20, 40, 5});
 }
 
-// Woken or just started, and cancelled before it is its turn: another may have its place by then.
+// A program may be canceled after it was woken or started and before its turn. Its slot may then
+// belong to another program, which must not be affected.
 TEST(Executors, CancelProgramsWhoseTurnHasCome) {
   const Notes seen = both([](Executor& world, Notes& notes) {
     static std::optional<Bell> bell;
@@ -318,8 +322,8 @@ TEST(Executors, CancelProgramsWhoseTurnHasCome) {
   expect_notes(seen, {90, 2, 6, 3, 6, 4, 6, 5, 12});
 }
 
-// A place that was not used again would hold a fiber, 64 bytes at least. Sanitizers' allocators
-// count nothing here.
+// A slot that is not reused would hold a fiber of at least 64 bytes. Sanitizers' allocators report
+// no memory use here.
 TEST(Loop, APlaceThatIsFreeIsTheNextProgramsPlace) {
   constexpr int programs = 20000;
   const std::unique_ptr<Executor> world = make_executor(Engine::loop);
@@ -408,7 +412,7 @@ TEST(SimGrid, StartsOnlyOnce) {
                std::runtime_error);
 }
 
-// However many have come and gone, and put first or last.
+// The order holds for any number of items that were posted first or last and received since.
 TEST(Inbox, KeepsItsOrder) {
   const std::unique_ptr<Executor> loop = make_executor(Engine::loop);
   Inbox<int> inbox(*loop);

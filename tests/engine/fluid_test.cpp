@@ -11,7 +11,7 @@
 namespace lockstep::fluid_test {
 namespace {
 
-// The flows that complete next.
+// Completes the flows that end next; returns their tags.
 std::vector<int> complete(FluidNetwork& network) {
   return network.complete(network.next_completion());
 }
@@ -25,7 +25,8 @@ TEST(FluidNetwork, LoneFlowTakesBytesOverBandwidth) {
   EXPECT_EQ(network.next_completion(), std::numeric_limits<double>::infinity());
 }
 
-// The bytes of one clock precision are less than the last bit of the flow's bytes.
+// At 1e8 s one unit of clock precision stands for fewer bytes than the last bit of the flow's
+// bytes; the flow must complete all the same.
 TEST(FluidNetwork, LongFlowOnASlowLinkCompletes) {
   FluidNetwork network;
   const int route = network.add_route({network.add_link(10)});
@@ -37,11 +38,11 @@ TEST(FluidNetwork, LongFlowOnASlowLinkCompletes) {
 TEST(FluidNetwork, LateFlowSharesWhatIsLeft) {
   FluidNetwork network;
   const int route = network.add_route({network.add_link(10)});
-  network.start(route, 100, 1, 1, 0);  // alone until 5: 50 left, then 5/s each
-  network.start(route, 20, 1, 2, 5);   // done at 9
+  network.start(route, 100, 1, 1, 0);  // alone until 5 s: 50 bytes left, then 5/s each
+  network.start(route, 20, 1, 2, 5);   // done at 9 s
   EXPECT_DOUBLE_EQ(network.next_completion(), 9);
   EXPECT_EQ(complete(network), std::vector{2});
-  EXPECT_DOUBLE_EQ(network.next_completion(), 12);  // 30 left at 10/s
+  EXPECT_DOUBLE_EQ(network.next_completion(), 12);  // 30 bytes left at 10/s
   EXPECT_EQ(complete(network), std::vector{1});
   EXPECT_DOUBLE_EQ(network.bytes_carried(0), 120);
   EXPECT_DOUBLE_EQ(network.busy_seconds(0, 20), 12);
@@ -107,7 +108,8 @@ TEST(FluidNetwork, RouteWithoutLinksDeliversAtOnce) {
   EXPECT_EQ(complete(network), std::vector{1});
 }
 
-// Two narrow links let less through than the wide one behind them carries.
+// The two narrow links let less through than the wide link can carry. The wide link is left out of
+// the computation of rates, but must count all bytes.
 TEST(FluidNetwork, LinkThatCannotFillUpIsCountedAll) {
   FluidNetwork network;
   const int a = network.add_link(2), b = network.add_link(3), wide = network.add_link(5);
@@ -120,13 +122,14 @@ TEST(FluidNetwork, LinkThatCannotFillUpIsCountedAll) {
   network.advance_to(15);
   EXPECT_DOUBLE_EQ(network.bytes_carried(wide), 20 + 45);
   EXPECT_DOUBLE_EQ(network.busy_seconds(wide, 15), 15);
-  network.set_capacity(wide, 1, 15);  // now it does: 15 bytes are left
+  network.set_capacity(wide, 1, 15);  // the wide link becomes the limit for the last 15 bytes
   EXPECT_DOUBLE_EQ(network.next_completion(), 30);
   EXPECT_EQ(complete(network), std::vector{2});
   EXPECT_DOUBLE_EQ(network.busy_seconds(wide, 50), 30);
 }
 
-// While flows are on it, however many, and not between them or when the last one is dropped.
+// A link is busy while at least one flow is on it, and idle between flows and after the last flow
+// was dropped.
 TEST(FluidNetwork, LinkIsBusyWhileItCarries) {
   FluidNetwork network;
   const int link = network.add_link(10), other = network.add_link(20);
@@ -144,8 +147,8 @@ TEST(FluidNetwork, LinkIsBusyWhileItCarries) {
   EXPECT_DOUBLE_EQ(network.busy_seconds(other, 90), 5);
 }
 
-// 0.1 + 0.2 is more than 0.3 to a computer, and the flow that started first is still reported
-// first.
+// 0.1 + 0.2 exceeds 0.3 in floating point, but both are the same moment; the flow that started
+// first must be reported first.
 TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   FluidNetwork network;
   const int a = network.add_route({network.add_link(1)});
@@ -160,7 +163,8 @@ TEST(FluidNetwork, EndsThatRoundingSetsApartAreOneMoment) {
   EXPECT_EQ(complete(network), (std::vector{4, 5}));
 }
 
-// A network by the definition: every flow by itself, and all links.
+// A network that follows the definition of max-min fairness: every flow by itself, all links in
+// every step.
 class PlainNetwork {
  public:
   struct Flow {

@@ -1,4 +1,5 @@
-// Is a gap before the end of a collective divided as each lane lived it?
+// Is a lane's wait for a collective divided into communication, waiting for other ranks and
+// host-bound time as the lane spent it?
 #include "engine/gap.hpp"
 
 #include <gtest/gtest.h>
@@ -8,8 +9,9 @@
 namespace lockstep::gap_test {
 namespace {
 
-// Two earlier collectives from 1 to 2 and from 2 to 4, the awaited one from 6 to 8; how each lane
-// spends what is left until 8 is told beside it. The fifth lane is none of four.
+// Four lanes wait until 8 s for the collective of 6 to 8 s. Two earlier collectives ran from 1 to 2
+// s and from 2 to 4 s. The fifth lane lies beyond the four lanes that the function divides
+// together.
 TEST(Gap, IsDividedByLaneAndSummedOverRanks) {
   CollectiveWindows collectives("all", 5, {});
   const std::vector<Window> windows{{1, 2}, {2, 4}, {6, 8}};
@@ -22,9 +24,11 @@ TEST(Gap, IsDividedByLaneAndSummedOverRanks) {
   }
   std::vector<double> positions{0.25, 3, 7, 9, 0};
   const std::vector<double> ranks{1, 2, 4, 8, 16};
-  // Lane 0: stands for 1 to 4 and 6 to 8, is issued at 5, and waits for others from 5 to 6 and
-  // before 1, but for the quarter second in which the first had not been issued. Lane 1: 3 to 4 and
-  // 6 to 8, issued last. Lane 2: 7 to 8. Lane 3 is beyond.
+  // Lane 0 waits from 0.25 s on: 3 + 2 s of communication, a quarter second until the first
+  // collective is issued (at 0.5 s) and one second until the last is issued (at 5 s), both
+  // host-bound; the remaining 1.5 s it waits for other ranks. Lane 1 waits from 3 s: 1 + 2 s of
+  // communication, and 2 s until the last collective, which its own host issues last at 6 s. Lane 2
+  // waits from 7 s and lane 3 from 9 s, after the end.
   const std::vector<double> exposed{5, 3, 1, 0}, host_bound{1.25, 2, 0, 0}, waiting{1.5, 0, 0, 0};
   LaneSteps steps(5);
   Gap sum;

@@ -1,4 +1,5 @@
-// Do groups of ranks live by themselves: their collectives, and what these take from compute?
+// Do groups of ranks run independently, and do their collectives slow down the compute of their own
+// ranks only?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -10,11 +11,11 @@
 namespace lockstep::groups_test {
 namespace {
 
-// One piece of a random program.
+// One instruction of a random program.
 struct Piece {
   enum Kind { compute, collective, wait, host, host_wait } kind = compute;
   double seconds = 0;
-  bool after_compute = true;  // of a collective: else only its host is waited for
+  bool after_compute = true;  // for a collective; otherwise it waits only for its host
 };
 
 std::vector<Piece> random_program() {
@@ -30,16 +31,16 @@ std::vector<Piece> random_program() {
 }
 
 struct Shape {
-  std::vector<double> factors;           // by lane
-  std::vector<std::vector<int>> groups;  // of the communicator
-  bool meet = false;                     // others may use its link
+  std::vector<double> factors;           // speed factors by lane
+  std::vector<std::vector<int>> groups;  // groups of the communicator
+  bool meet = false;                     // the collectives use a link that others may use
 };
 
 double halved(Phase, const Occupancy& taken) {
   return taken.channels > 0 ? 2 : 1;
 }
 
-// The seconds of each lane in three steps: all, communicating, waiting.
+// For each lane, the seconds of three steps: total, communicating, waiting.
 std::vector<std::vector<double>> lanes_of(const std::vector<Piece>& program, const Shape& shape) {
   World world({.network = NetworkKind::flow, .engine = Engine::loop});
   const LinkId nic = world.add_link("nic", "NIC", 1e6);
@@ -105,7 +106,7 @@ double random_factor() {
   return 1 + 0.05 * *rc::gen::inRange(0, 30);
 }
 
-// Groups that have nothing to do with each other are jobs of their own, however unequal they are.
+// Groups without a common collective behave like separate jobs, however unequal the groups are.
 RC_GTEST_PROP(Groups, LiveAsIfTheyWereAlone, ()) {
   const std::vector<Piece> program = random_program();
   const std::vector<double> factors{random_factor(), random_factor(), random_factor(),
@@ -121,7 +122,8 @@ RC_GTEST_PROP(Groups, LiveAsIfTheyWereAlone, ()) {
   expect_same(together[4], third[0]);
 }
 
-// If transfers never meet, results computed in advance equal results over time.
+// If transfers never meet on a link, computing them ahead of time gives the same results as
+// simulating them over time.
 RC_GTEST_PROP(Groups, AreWorkedOutAheadAsTheyWouldBeCarried, ()) {
   const std::vector<Piece> program = random_program();
   const std::vector<double> factors{random_factor(), random_factor(), random_factor(), 1, 1};
@@ -130,8 +132,8 @@ RC_GTEST_PROP(Groups, AreWorkedOutAheadAsTheyWouldBeCarried, ()) {
   for (std::size_t lane = 0; lane < factors.size(); ++lane) expect_same(ahead[lane], carried[lane]);
 }
 
-// By hand: the collective of lane 0 runs from 1 to 3 s and slows down lane 0 alone, which then has
-// 1 s of its 2 s left; that of lane 1 runs from 2 to 4 s.
+// The collective of lane 0 runs from 1 to 3 s and halves the speed of lane 0's compute, which has 1
+// of its 2 s left at 3 s. Lane 1 takes twice as long; its collective runs from 2 to 4 s.
 TEST(Groups, SlowDownTheirOwnLanes) {
   const std::vector<Piece> program{
       {Piece::compute, 1}, {Piece::collective, 2}, {Piece::compute, 2}};
@@ -140,8 +142,9 @@ TEST(Groups, SlowDownTheirOwnLanes) {
   EXPECT_NEAR(lanes[1][0], 2 + 2 + 3, 1e-12);
 }
 
-// The host waits for the first piece of work, while the second has been issued, and then starts a
-// collective: it runs from 1 to 3 s beside the second, which has 3 of its 4 s left then.
+// The host waits for the first compute and then starts a collective, while the second compute is
+// already issued. The collective runs from 1 to 3 s at half speed of the second compute, which has
+// 3 of its 4 s left at 3 s.
 TEST(Groups, SlowDownWorkThatWasIssuedBeforeThem) {
   const std::vector<Piece> program{
       {Piece::compute, 1}, {Piece::compute, 4}, {Piece::host_wait}, {Piece::collective, 2, false}};
@@ -151,8 +154,8 @@ TEST(Groups, SlowDownWorkThatWasIssuedBeforeThem) {
   }
 }
 
-// A lane stands still twice, before the first collective and before the second: its own host was
-// late for the first, the other lane for the second.
+// A lane stands still twice. Before the first collective its own host is late; before the second
+// one the other lane is late. Each gap must be booked under its own cause.
 TEST(Groups, AskEveryGapForItsCause) {
   World world({.engine = Engine::loop});
   RankGroup& ranks = world.add_ranks({.ranks_per_lane = {1, 1}});
@@ -180,7 +183,8 @@ TEST(Groups, AskEveryGapForItsCause) {
   EXPECT_NEAR(step.lanes.waiting[1], 0, 1e-12);
 }
 
-// A stretch of one group that happens nine times more counts its own traffic nine times more.
+// A stretch of one group that repeats nine times more counts this group's traffic nine times more,
+// and no other group's.
 TEST(Groups, RepeatTheirOwnTrafficOnly) {
   World world({.engine = Engine::loop});
   const LinkId nic = world.add_link("nic", "NIC", 1e6),

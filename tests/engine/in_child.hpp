@@ -1,5 +1,5 @@
-// Runs a simulation in a forked child and returns its numbers. Use it for SimGrid, because a
-// process can hold only one such World.
+// Runs a simulation in a forked child process and returns its numbers. Use it for SimGrid, because
+// a process can hold only one SimGrid World.
 #pragma once
 
 #include <sys/wait.h>
@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// The numbers `simulate` returns; throws std::runtime_error with the child's message if it threw.
+// The numbers that `simulate` returns. Throws std::runtime_error with the child's message if
+// `simulate` threw.
 template <class Simulate>
 std::vector<double> in_child(Simulate&& simulate) {
   int ends[2];

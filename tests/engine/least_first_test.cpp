@@ -12,9 +12,10 @@
 namespace lockstep::least_first_test {
 namespace {
 
-using Item = std::pair<int, int>;  // no two are equal: what counts, and a number
+using Item = std::pair<int, int>;  // the sort key and a serial number; no two items are equal
 
-// As a sorted set does. Some come in order, and then others between them.
+// The queue must give the same order as a sorted set. Some items arrive in ascending order, others
+// between these.
 RC_GTEST_PROP(LeastFirst, AsASetDoes, (std::vector<int> keys)) {
   LeastFirst<Item> queue;
   std::set<Item> expected;
@@ -38,7 +39,7 @@ RC_GTEST_PROP(LeastFirst, AsASetDoes, (std::vector<int> keys)) {
   RC_ASSERT(queue.empty());
 }
 
-// Sanitizers' allocators count nothing here.
+// The queue frees the memory of removed items. Sanitizers' allocators report no memory use here.
 TEST(LeastFirst, KeepsNoRoomForWhatHasGone) {
   constexpr int items = 100000;
   LeastFirst<Item> queue;

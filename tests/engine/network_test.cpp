@@ -1,5 +1,5 @@
-// Do transfers take the time they should: alone (closed forms) and in competition (rings message by
-// message), on both executors?
+// Do transfers take the right time, on both executors? Checked are lone transfers against closed
+// forms, and rings that compete against a simulation of every message.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,8 +82,8 @@ INSTANTIATE_TEST_SUITE_P(
                     LoneCase{"FlowManyRanks", NetworkKind::flow, 64, 123456789, 2}),
     [](const auto& test) { return test.param.name; });
 
-// Rings message by message: rank i sends its chunk over edge i in every step, and may send step
-// k + 1 when the chunk of step k has reached it (fact 106).
+// A ring, message by message. Rank i sends its chunk over edge i in every step; it may send the
+// chunk of step k + 1 when the chunk of step k has arrived (fact 106).
 struct Ring {
   World& world;
   std::vector<LinkId> edges;
@@ -107,8 +107,8 @@ struct Ring {
   double end = 0;
 };
 
-// Two edges are disturbed at different times. In a ring a slow edge stalls everybody, so the delays
-// add.
+// The end of a ring whose two edges are disturbed at different times. A slow edge stalls every rank
+// of a ring, so the delays add up.
 double staggered(Engine engine, bool messages, int ranks, bool disturbed) {
   World world({.engine = engine});
   const double rate = 50e9;
@@ -146,7 +146,8 @@ TEST(CoupledFlow, EqualsMessagesUnderStaggeredContention) {
         [&](Engine engine) { return std::vector<double>{staggered(engine, false, ranks, true)}; });
     const double messages = staggered(Engine::loop, true, ranks, true);
     EXPECT_LT(relative(ends[0], messages), 1e-3) << ranks << " ranks";
-    // Each disturbance shares one edge for half of the lone time: both delays count.
+    // Each disturbance takes half of one edge for half of the lone time, so each adds a quarter of
+    // the lone time, and both add up.
     EXPECT_LT(relative(messages, 1.5 * staggered(Engine::loop, true, ranks, false)), 1e-3);
   }
   const double simgrid =
@@ -174,7 +175,8 @@ TEST(CoupledFlow, SharesALinkHalfAndHalf) {
   for (const double end : ends) EXPECT_LT(relative(end, 0.2), near);
 }
 
-// A collective slower than its links (protocol overhead) leaves them room for others.
+// A collective that is slower than its links because of protocol overhead leaves the rest of the
+// links to others.
 TEST(CoupledFlow, RespectsTheLoneRateAndLeavesTheRest) {
   const auto ends = on_both([](Engine engine) {
     World world({.engine = engine});
@@ -201,7 +203,8 @@ TEST(CoupledFlow, RespectsTheLoneRateAndLeavesTheRest) {
   EXPECT_LT(relative(ends.at(1), 0.25), near);
 }
 
-// A hierarchical collective puts different bytes on its links; on the busiest it competes exactly.
+// A hierarchical collective puts different bytes on its links; on its busiest link it must compete
+// by that link's bytes.
 TEST(CoupledFlow, WeighsLinksByTheirBytes) {
   const auto ends = on_both([](Engine engine) {
     World world({.engine = engine});
@@ -226,13 +229,14 @@ TEST(CoupledFlow, WeighsLinksByTheirBytes) {
                                world.traffic().at(1).bytes};
   });
   EXPECT_LT(relative(ends.at(1), 0.2), near);  // half of the NIC each
-  EXPECT_LT(relative(ends.at(0), 0.3), near);  // 3 GB over a NIC of 10 GB/s, never idle
+  EXPECT_LT(relative(ends.at(0), 0.3), near);  // 3 GB over a NIC of 10 GB/s that is never idle
   EXPECT_EQ(ends.at(2), 1.75e9);
   EXPECT_EQ(ends.at(3), 3e9);
 }
 
-// 1.6 times the payload crosses the second link: as two where it can carry two in the time, and the
-// two are two of three that share it; as one where two would make the transfer longer than alone.
+// 1.6 times the payload crosses the second link. The model rounds this to whole crossings: to two
+// if the link can carry two in the lone time, which then compete as two of three flows; to one if
+// two would make the lone transfer longer.
 TEST(CoupledFlow, CrossesALinkAWholeNumberOfTimesThatItCanCarry) {
   const auto ends = on_both([](Engine engine) {
     const auto run = [engine](double second_rate, bool contended) {
@@ -255,12 +259,12 @@ TEST(CoupledFlow, CrossesALinkAWholeNumberOfTimesThatItCanCarry) {
       world.run();
       return done;
     };
-    if (engine == Engine::simgrid) return run(20e9, true);  // starts once per process
+    if (engine == Engine::simgrid) return run(20e9, true);  // a process can start SimGrid only once
     std::vector<double> all = run(20e9, true);
     EXPECT_LT(relative(run(16.5e9, false)[0], 0.1), near);
     return all;
   });
-  EXPECT_LT(relative(ends.at(0), 0.15), near);  // a third of 20 GB/s for each crossing
+  EXPECT_LT(relative(ends.at(0), 0.15), near);  // each crossing has a third of 20 GB/s
   EXPECT_LT(relative(ends.at(1), 0.15), near);
 }
 

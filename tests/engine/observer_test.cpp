@@ -1,5 +1,5 @@
-// Does an observer get all events, by name, without overlap and for every second of the step? Are
-// they the same on both executors, and is the simulation independent of the observer?
+// Does an observer receive all events, by name, without overlap and for every second of the step?
+// Do both executors report the same events, and is the simulation independent of the observer?
 #include "engine/observer.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace lockstep::observer_test {
 namespace {
 
-// The reported events, as text and numbers.
+// Records the reported events as text and numbers.
 class Listener : public Observer {
  public:
   struct Told {
@@ -24,9 +24,9 @@ class Listener : public Observer {
     Number number = 0, after = 0;
   };
   std::vector<Told> told;
-  std::map<std::string, StepSplit> split;  // by lane, of the compute stream
+  std::map<std::string, StepSplit> split;  // of the compute stream, by lane
   std::vector<int> ignored;
-  std::vector<int> lanes;  // of ranks
+  std::vector<int> lanes;  // by rank
   std::vector<std::string> links;
 
   bool watches(std::string_view, int lane) const override {
@@ -101,8 +101,8 @@ double one_and_a_half(Phase, const Occupancy&) {
   return 1.5;
 }
 
-// A step with everything in it: two layers forward, one of which the host is late for, backward
-// beside a collective, a copy, an update the host waits for.
+// A step with every kind of event: two forward layers, for one of which the host is late; backward
+// beside a collective; a copy; an update that the host waits for.
 Program a_step(RankGroup& ranks, Communicator& communicator, StreamId copies,
                const NamedWork& forward) {
   ranks.host(0.25, "hook");
@@ -152,7 +152,8 @@ Played play(Observer* observer, Engine engine, RankGroupSpec spec,
 TEST(Observer, IsToldOfLayersByName) {
   Listener listener;
   play(&listener, Engine::loop, {.name = "ddp"}, {1});
-  // Host: the hook, then each layer. Device: fc waits for its host at 2.625, conv at 0.75.
+  // On the host the hook comes first and then each layer. On the device, conv starts when issued at
+  // 0.75 s, and fc waits until 2.625 s for its host.
   const auto& hook = listener.told.front();
   EXPECT_EQ(hook.text, "host copies hook");
   EXPECT_DOUBLE_EQ(hook.end, 0.25);
@@ -170,7 +171,7 @@ TEST(Observer, IsToldOfLayersByName) {
   EXPECT_DOUBLE_EQ(first("compute forward fc").end, 2.875);
   EXPECT_EQ(first("compute forward fc").after, first("host forward fc").number);
   EXPECT_DOUBLE_EQ(first("compute waits: host_bound").end, 0.75);
-  // The collective starts after forward, and what waits for it says so.
+  // The collective starts after forward, and the wait for it names it.
   EXPECT_DOUBLE_EQ(first("gradients all_reduce bucket0").start, 2.875);
   EXPECT_DOUBLE_EQ(first("gradients all_reduce bucket0").end, 5.875);
   EXPECT_EQ(first("compute waits: communication").after,
@@ -184,7 +185,8 @@ TEST(Observer, IsToldOfLayersByName) {
   EXPECT_DOUBLE_EQ(first("host step 0").end, 6.375);
 }
 
-// A lane on another device takes for each part what that part takes there, and not the mean of all.
+// On a lane with another device each named part takes its own time on that device, not its share of
+// the mean factor.
 TEST(Observer, IsToldWhatEachPartTakesOnEachDevice) {
   NamedWork work;
   QueuedWork product = device(1), copy = device(1);
@@ -213,8 +215,8 @@ TEST(Observer, IsToldWhatEachPartTakesOnEachDevice) {
   }
 }
 
-// Every second of every step is told once, booked as the step's split books it; with slow lanes,
-// and with collectives that slow down compute.
+// Every second of every step is reported once, under the name under which the step's split books
+// it. This holds with slow lanes, and with collectives that slow compute down.
 TEST(Observer, WhatIsToldAddsUpToTheStep) {
   for (const bool interference : {false, true}) {
     RankGroupSpec spec{.name = "ddp", .ranks_per_lane = {3, 1}};
@@ -258,7 +260,7 @@ TEST(Observer, NothingOverlapsOnAStream) {
     streams[each.text.substr(0, each.text.find(' ')) + std::to_string(each.lane)].push_back(
         {each.start, each.end});
   }
-  EXPECT_EQ(streams.size(), 8u);  // host, compute, gradients, casts of two lanes
+  EXPECT_EQ(streams.size(), 8u);  // host, compute, gradients and casts, for each of two lanes
   for (auto& [name, spans] : streams) {
     std::sort(spans.begin(), spans.end());
     for (std::size_t i = 1; i < spans.size(); ++i) {
@@ -301,7 +303,7 @@ TEST(Observer, ChangesNothingAndHearsOnlyWhatItWatches) {
   for (const auto& each : listener.told) EXPECT_EQ(each.lane, 1);
 }
 
-// Without streams the host that computes is no stream of its own.
+// On a CPU the computing thread issues the work itself, so no separate host is reported.
 TEST(Observer, HasNoHostWhereTheThreadComputes) {
   RankGroupSpec spec{.name = "ddp", .one_thread = true};
   Listener listener;

@@ -1,4 +1,5 @@
-// Do the passes over many values agree with one value at a time, for any number of values?
+// Do the vectorized passes over many values equal the computation of each value, for any number of
+// values?
 #include "engine/range.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Do lanes, streams and communicators keep the times a GPU would, and is every second accounted
-// for?
+// Do lanes, streams and communicators have the times that a GPU would have, and is every second
+// accounted for?
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ double twice(Phase, const Occupancy&) {
   return 2;
 }
 
-// The first step of `program`, as numbers.
+// The first step of `program`, as numbers that fit through a pipe.
 template <class Issue>
 std::vector<double> first_step(const RankGroupSpec& spec, Issue&& issue) {
   return on_both([&](Engine engine) {
@@ -99,11 +99,11 @@ TEST(ComputeStream, OfAFastRankWaitsForAHostThatASlowOneDoesNotNotice) {
   const auto step = first_step({.ranks_per_lane = {1, 1}}, [](RankGroup& ranks, Communicator&) {
     ranks.set_factors({0.5, 1});
     ranks.compute(Phase::forward, device(10));
-    ranks.compute(Phase::forward, device(10));  // until 10 and 20
+    ranks.compute(Phase::forward, device(10));  // until 10 s and 20 s
     ranks.host(14);
     ranks.compute(Phase::backward, device(1));
   });
-  EXPECT_NEAR(step[seconds], (14.5 + 21) / 2, near);  // of the mean rank
+  EXPECT_NEAR(step[seconds], (14.5 + 21) / 2, near);  // the mean rank
   EXPECT_NEAR(step[host], (14 - 10) / 2.0, near);
   expect_complete(step);
 }
@@ -145,9 +145,9 @@ TEST(Communicator, RunsOneCollectiveAtATime) {
   EXPECT_NEAR(step[exposed], 3, near);
 }
 
-// A fast rank is through with backward when the slow one has only half of its collectives ready:
-// its wait for the first one is asked about when many have followed, and one wait for the last one
-// spans all of them.
+// The fast rank ends backward when half of the slow rank's collectives have run. It waits for each
+// collective in turn, when many more are issued already, or once for the last one; both waits must
+// be divided alike.
 TEST(Communicator, DividesAWaitThatManyCollectivesFollowed) {
   constexpr int collectives = 300;
   constexpr double length = 0.25;
@@ -165,8 +165,8 @@ TEST(Communicator, DividesAWaitThatManyCollectivesFollowed) {
         ranks.wait(done[i]);
       }
     });
-    // Collective i runs when the slow rank is ready, from 2 (i + 1) on. The fast rank waits from
-    // 300 to the end and meets those from the 150th on: the 149th, of 300 to 300.25, among them.
+    // The slow rank sets the start of collective i at 2 (i + 1) s. The fast rank waits from 300 s
+    // to the end and meets the collectives from number 149 on, which runs from 300 to 300.25 s.
     EXPECT_NEAR(step[seconds], 2 * collectives + length, near);
     EXPECT_NEAR(step[backward], 1.5 * collectives, near);
     EXPECT_NEAR(step[exposed], (151 * length + length) / 2, near);
@@ -192,12 +192,12 @@ TEST(Communicator, LetsGroupsStartOnTheirOwn) {
     world.run();
     return numbers(ranks.steps().at(0));
   });
-  EXPECT_NEAR(step[seconds], 2.5, near);  // 2 s and 3 s
+  EXPECT_NEAR(step[seconds], 2.5, near);  // the mean of 2 s and 3 s
   EXPECT_NEAR(step[waiting], 0, near);
 }
 
-// The host learns of its collectives late, but an independent queue must not start late because of
-// that.
+// The driver learns of the slow queue's end only at 5 s. A collective on an independent queue must
+// still start at the time of its event.
 TEST(Communicator, StartsOnTimeWhateverTheProgramWaitedFor) {
   const auto step = on_both([](Engine engine) {
     World world({.engine = engine});
@@ -208,7 +208,7 @@ TEST(Communicator, StartsOnTimeWhateverTheProgramWaitedFor) {
       const Event early = ranks.record();  // at 0
       ranks.wait(ranks.start(slow, lasting(5)));
       ranks.end_step();
-      co_await ranks.await_step(0);  // the program is at 5 s of simulated time now
+      co_await ranks.await_step(0);  // the program is at 5 s of simulated time
       ranks.wait(ranks.start(quick, lasting(7), early));
       ranks.end_step();
       co_await ranks.await_step(1);
@@ -220,12 +220,12 @@ TEST(Communicator, StartsOnTimeWhateverTheProgramWaitedFor) {
   EXPECT_NEAR(step[seconds], 2, near);
 }
 
-// A segment goes on at full speed when the collective beside it ends, and what comes after starts
-// on time.
+// When the collective beside a segment ends, the segment continues at full speed, and the next
+// collective starts on time.
 TEST(Communicator, StartsOnTimeAfterASegmentThatGotFaster) {
   const auto step = first_step({.slowdown = twice}, [](RankGroup& ranks, Communicator& all) {
     ranks.start(all, lasting(1));
-    ranks.compute(Phase::backward, device(2));  // the first half second takes one
+    ranks.compute(Phase::backward, device(2));  // the first second has half speed
     ranks.start(all, lasting(1), ranks.record());
     ranks.compute(Phase::optimizer, device(2));
   });
@@ -257,7 +257,7 @@ TEST(HostWait, StopsTheHostUntilTheDeviceIsThere) {
   EXPECT_NEAR(step[host], 1, near);
 }
 
-// Each lane's host goes on when its own device is there.
+// Each lane's host continues when its own device has finished.
 TEST(HostWait, IsThatOfEachLane) {
   const auto step =
       first_step({.ranks_per_lane = {1, 1, 1}}, [](RankGroup& ranks, Communicator&) -> Program {
@@ -272,8 +272,8 @@ TEST(HostWait, IsThatOfEachLane) {
   EXPECT_NEAR(step[host], 1, near);
 }
 
-// While collectives hold multiprocessors, compute runs at half speed: a segment of 4 s beside 2 s
-// of communication makes 3 s of progress... until 5 s.
+// Compute runs at half speed while a collective runs. The segment of 4 s starts at 1 s beside 2.5 s
+// of collectives, in which it does 1.25 s of work, and takes 1.25 s longer.
 TEST(Interference, SlowsComputeExactlyWhileACollectiveRuns) {
   RankGroupSpec spec;
   spec.slowdown = [](Phase, const Occupancy& taken) { return taken.channels > 0 ? 2.0 : 1.0; };
@@ -326,7 +326,7 @@ TEST(Interference, DoesNotDelayAHostBoundSegment) {
   expect_complete(step);
 }
 
-// A transfer of 10 s whose threads would keep `cores` of the ranks' one core busy.
+// A transfer of 10 s whose threads need `cores` of a core; the rank has one core.
 TransferSpec on_core(double cores) {
   TransferSpec spec = lasting(10);
   spec.cores = cores;
@@ -342,7 +342,8 @@ RankGroupSpec one_core() {
   return spec;
 }
 
-// Half a core is all the transfer wants: in its 10 s compute does 5 of its 8 s, then the other 3.
+// The transfer needs half a core and gets it. In its 10 s compute does 5 of its 8 s; the other 3 s
+// follow at full speed.
 TEST(SharedCore, ATransferOfHalfACoreSlowsComputeOnly) {
   const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
     ranks.compute(Phase::forward, device(1));
@@ -356,8 +357,8 @@ TEST(SharedCore, ATransferOfHalfACoreSlowsComputeOnly) {
   expect_complete(step);
 }
 
-// A whole core: both go at half speed until compute ends after 16 s, then the transfer has 2 s
-// left.
+// The transfer needs a whole core, so transfer and compute have half speed until compute ends after
+// 16 s; the transfer then has 2 s left.
 TEST(SharedCore, ATransferOfAWholeCoreAndComputeSlowEachOther) {
   const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
     ranks.compute(Phase::forward, device(1));
@@ -372,7 +373,7 @@ TEST(SharedCore, ATransferOfAWholeCoreAndComputeSlowEachOther) {
   expect_complete(step);
 }
 
-// Compute is there only from the 4th to the 6th second: 2 s at half speed cost the transfer 1 s.
+// Compute runs only from 4 to 6 s, at half speed: the transfer loses 1 s.
 TEST(SharedCore, ATransferLosesOnlyWhileComputeRuns) {
   const auto step = first_step(one_core(), [](RankGroup& ranks, Communicator& all) {
     const Event done = ranks.start(all, on_core(1));
@@ -389,7 +390,7 @@ TEST(OneThread, HasNoHostThatRunsAhead) {
   const auto program = [](RankGroup& ranks, Communicator& all) -> Program {
     ranks.host(5);
     ranks.compute(Phase::forward, {.host = 3, .busy = 4, .span = 5});
-    const Event done = ranks.start(all, lasting(2));  // issued when compute is there
+    const Event done = ranks.start(all, lasting(2));  // issued when the computing thread arrives
     co_await ranks.host_wait(done, 1);
     ranks.compute(Phase::backward, device(1));
   };
@@ -398,11 +399,11 @@ TEST(OneThread, HasNoHostThatRunsAhead) {
   EXPECT_NEAR(step[exposed], 2, near);
   EXPECT_NEAR(step[host], 0, near);
   expect_complete(step);
-  // With a host of its own the collective runs from 8 s to 10 s beside compute, until 10 s.
+  // With a separate host the collective runs from 8 to 10 s beside compute, which ends at 10 s.
   EXPECT_NEAR(first_step({}, program)[seconds], 5 + 5 + 1 + 1, near);
 }
 
-// Two groups of ranks on one world, each with a communicator of its own, over one link.
+// Two groups of ranks in one World share a link; each has its own communicator.
 TEST(RankGroups, ShareTheLinksOfTheWorld) {
   const auto steps = on_both([](Engine engine) {
     World world({.engine = engine});
@@ -431,7 +432,7 @@ TEST(RankGroups, ShareTheLinksOfTheWorld) {
   EXPECT_NEAR(steps[2], 4e6, near);
 }
 
-// A collective and pushes over one link, which gets slower in the middle.
+// A collective and a push share a link whose capacity halves at 4 s.
 TEST(RankGroups, ShareLinksWithPushes) {
   const auto seen = on_both([](Engine engine) {
     World world({.engine = engine});
@@ -464,10 +465,11 @@ TEST(RankGroups, ShareLinksWithPushes) {
     return std::vector<double>{pushed, ranks.steps().at(0).seconds};
   });
   EXPECT_NEAR(seen[0], 3, near);
-  EXPECT_NEAR(seen[1], 6, near);  // 1 + 1 + 1 MB by the 4th second, the last one takes two
+  EXPECT_NEAR(seen[1], 6, near);  // 3 MB by 4 s, the fourth takes two seconds
 }
 
-// A background program takes half of the link every other second, and ends with the world.
+// A background program takes half of the link every other second. It must end with the last program
+// that the World waits for.
 TEST(World, EndsWhatGoesOnBesideIt) {
   const std::vector<double> seen = on_both([](Engine engine) {
     World world({.engine = engine});
@@ -492,7 +494,7 @@ TEST(World, EndsWhatGoesOnBesideIt) {
     world.run();
     return std::vector<double>{pushed, changes, world.now()};
   });
-  EXPECT_NEAR(seen[0], 4.5, near);  // 1, 1.5, 2.5, 3 MB after 1 to 4 seconds
+  EXPECT_NEAR(seen[0], 4.5, near);  // 0.5 MB in the seconds with the neighbor, 1 MB in the others
   EXPECT_EQ(seen[1], 4);
   EXPECT_NEAR(seen[2], seen[0], near);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Does the page of `lockstep serve` follow its controls in a browser?
 
-    page_test.py PROGRAM [PICTURES]     PICTURES: a folder for screenshots
+    page_test.py PROGRAM [PICTURES]     PICTURES: a folder for screenshots; none are taken without it
 
 Needs Debian's chromium, chromium-driver and python3-selenium. Run from the repository's root.
 """
@@ -82,8 +82,7 @@ class Page(unittest.TestCase):
         if control.tag_name == "select":
             Select(control).select_by_value(value)
         else:
-            # At once: what is half written on a slow machine is a question of its own, and no
-            # answer.
+            # All at once: on a slow machine a half-typed value would be a question of its own, without an answer.
             self.browser.execute_script("arguments[0].value = arguments[1];"
                                         "arguments[0].dispatchEvent(new Event('input', {bubbles: true}));"
                                         "arguments[0].dispatchEvent(new Event('change', {bubbles: true}))", control, value)
@@ -99,7 +98,7 @@ class Page(unittest.TestCase):
             (PICTURES / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
     def silent(self):
-        """Nothing in the console, nothing asked of anybody else."""
+        """Checks that the console is empty and that the page asked no other server."""
         self.assertEqual(self.browser.get_log("browser"), [])
         messages = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
         urls = [message["params"]["request"]["url"] for message in messages

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The server of `lockstep serve` as programs meet it: who may ask what, and what it costs.
+"""Does the server of `lockstep serve` answer the requests that it should, refuse all others, and stay small and fast?
 
-    serve_test.py PROGRAM [REQUESTS]     REQUESTS: how many answers in a row (100)
+    serve_test.py PROGRAM [REQUESTS]     REQUESTS: number of answers in a row (default 100)
 
 Run with LOCKSTEP_DATA set to the repository's root.
 """
@@ -162,7 +162,7 @@ class Serve(unittest.TestCase):
             self.assertEqual(process.wait(timeout=10), 0)
             process.stdout.close()
 
-    # Is a question that takes minutes in nobody's way, and does it end with its connection?
+    # A question that takes minutes must not block others, and must end with its connection.
     def test_a_long_question_is_told_of_and_ends_with_its_connection(self):
         def children():
             return pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
@@ -184,7 +184,7 @@ class Serve(unittest.TestCase):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.1)
 
-    # Can the length of a sample and of the run, and the price, be chosen?
+    # The length of a sample and of the run, and the price, can be chosen.
     def test_sequence_image_dataset_and_price(self):
         status, answer = self.answer(["input.image=[3,64,64]", "dataset={samples: 1000, epochs: 3}", "price_per_gpu_hour=3 USD/h"])
         self.assertEqual(status, 200, answer)
@@ -218,8 +218,7 @@ class Serve(unittest.TestCase):
         print(f"{REQUESTS} answers: median {1000 * times[REQUESTS // 2]:.0f} ms, "
               f"95 % within {1000 * times[REQUESTS * 95 // 100]:.0f} ms, grown by {grown} KiB")
         self.assertLess(grown, 8192)  # less than one answer's working set
-        # A connection ends soon after its reader has gone; listener, epoll, timer and standard
-        # streams stay.
+        # A connection ends soon after its reader has gone. Listener, epoll, timer and standard streams stay.
         for _ in range(100):
             files = len(os.listdir(f"/proc/{self.process.pid}/fd"))
             if files < 12:

@@ -1,4 +1,4 @@
-// Do failures come at their rate, and at given times?
+// Do failures come at their rate, and at scheduled times?
 #include "faults/failures.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,8 @@ TEST(Failures, AtGivenTimesComeInOrder) {
   EXPECT_TRUE(std::isinf(failures.next_seconds()));
 }
 
-// A worker's failure leaves its node in use: the next one is drawn. A link takes its node out.
+// A worker's failure leaves its node in use, so the node's next failure is drawn. A link's failure
+// takes its node out of use.
 TEST(Failures, OfWorkersGoOnUntilTheirNodeLeaves) {
   Failures failures({.workers = 1}, 0, {}, 8, 1, 0);
   failures.enters(5, 10);

@@ -1,4 +1,4 @@
-// Builders of long runs. Used by the tests of this room.
+// Builders of long runs, used by the tests of this room.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-// All nodes do a step a second together; failed ones are back at once, stops cost nothing.
+// A run in which all nodes do a step a second together. Failed nodes are back at once, and stops
+// cost nothing.
 inline LongRun gang(int nodes, double steps, double failures_of_one_node) {
   LongRun plan;
   plan.steps = steps;
@@ -20,7 +21,7 @@ inline LongRun gang(int nodes, double steps, double failures_of_one_node) {
   return plan;
 }
 
-// The same, continuing with the remaining nodes, down to one node.
+// A gang that continues with the remaining nodes, down to one node.
 inline LongRun elastic(int nodes, double steps, double failures_of_one_node) {
   LongRun plan = gang(nodes, steps, failures_of_one_node);
   for (int n = 1; n <= nodes; ++n) {

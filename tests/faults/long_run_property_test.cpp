@@ -1,4 +1,4 @@
-// Under any failures, no work is lost or counted twice.
+// Under any failures, is all work counted exactly once, and do runs with enough spares end?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -66,11 +66,11 @@ RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
   const LongRunResult r = play(plan, 3, 0);
   const double sum = r.training + r.lost + r.checkpoints + r.down + r.waiting;
   RC_ASSERT(std::abs(sum - r.seconds) <= 1e-9 * r.seconds);
-  // Work that is kept is done once: on all nodes a step a second, on fewer never faster.
+  // Work that is kept is done once: a step a second on all nodes, and never faster on fewer nodes.
   if (r.finished) RC_ASSERT(r.steps == plan.steps);
   RC_ASSERT(r.steps <= plan.steps);
   RC_ASSERT(r.training >= r.steps * (1 - 1e-9));
-  // A node may lack some of its independent workers.
+  // With independent workers a node may run without some of these, which changes its speed.
   const bool at_one_speed =
       plan.speeds.slows == 0 && (!plan.copy_seconds || plan.speed_while_writing == 1);
   if (at_one_speed && !plan.independent_workers &&
@@ -78,7 +78,7 @@ RC_GTEST_PROP(LongRunProperty, NoWorkIsLostOrCountedTwice, ()) {
     RC_ASSERT(std::abs(r.training - r.steps) <= 1e-9 * plan.steps);
   }
   RC_ASSERT(r.seconds >= plan.steps * (1 - 1e-9) || !r.finished);
-  // The last replica may leave with notice.
+  // A departure with notice interrupts the job if it takes the last replica.
   const int departures = r.evictions + static_cast<int>(plan.faults.at.size());
   RC_ASSERT(r.interruptions <= r.failures + (plan.replica_nodes > 0 ? departures : 0));
   RC_ASSERT(r.node_seconds <= r.seconds * plan.nodes() * (1 + 1e-9));

@@ -1,4 +1,4 @@
-// Does a run with failures take as long as it can be reckoned by hand, or by a law?
+// Does a run with failures take the time that can be worked out by hand or by a law?
 #include "faults/long_run.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(LongRun, WithoutFailuresIsItsStepsAndCheckpoints) {
   EXPECT_EQ(r.interruptions, 0);
 }
 
-// A checkpoint after 100 steps, a failure in step 151: 50 s are lost.
+// With a checkpoint after 100 steps and a failure at 150 s, 50 s of work are lost.
 TEST(LongRun, AFailureGoesBackToTheLastCheckpoint) {
   LongRun plan = gang(4, 300, 0);
   plan.steps_between_checkpoints = 100;
@@ -79,13 +79,13 @@ TEST(LongRun, SpareNodesAreThereBeforeRepairedOnes) {
   plan.faults.at = {{10, 0, {}}, {20, 1, {}}};
   plan.faults.spare_nodes = 1;
   const LongRunResult r = play(plan, 1, 0);
-  EXPECT_DOUBLE_EQ(r.waiting, 490);  // the first is back at 510, the second needs it
+  EXPECT_DOUBLE_EQ(r.waiting, 490);  // the first node is back at 510 s, and the second needs it
   EXPECT_DOUBLE_EQ(r.seconds, 610);
   plan.faults.spare_nodes = 2;
   EXPECT_DOUBLE_EQ(play(plan, 1, 0).waiting, 0);
 }
 
-// A node of four fails at 100 for 80 s; what rejoins waits for a checkpoint.
+// One of four nodes fails at 100 s for 80 s. The repaired node rejoins at the next checkpoint.
 TEST(LongRun, ElasticGoesOnWithWhatIsLeft) {
   LongRun plan = elastic(4, 400, 0);
   plan.steps_between_checkpoints = 100;
@@ -93,12 +93,13 @@ TEST(LongRun, ElasticGoesOnWithWhatIsLeft) {
   plan.faults.restart_seconds = 30;
   plan.faults.at = {{100, 0, {}}};
   const LongRunResult r = play(plan, 1, 0);
-  EXPECT_DOUBLE_EQ(r.down, 60);  // with three, and with the fourth again
+  EXPECT_DOUBLE_EQ(r.down, 60);  // a restart with three nodes, and a restart with four
   EXPECT_DOUBLE_EQ(r.lost, 0);   // the checkpoint was just written
   EXPECT_NEAR(r.training, 100 + 100 / 0.75 + 200, 1e-9);
 }
 
-// The others do not even notice: 0.75 of the speed for 80 s and its restart.
+// With independent workers the others continue: 3/4 of the speed for 80 s of repair and 20 s of
+// restart.
 TEST(LongRun, IndependentWorkersLoseOnlyTheSpeedOfOne) {
   LongRun plan = elastic(4, 400, 0);
   plan.independent_workers = true;
@@ -113,7 +114,8 @@ TEST(LongRun, IndependentWorkersLoseOnlyTheSpeedOfOne) {
   EXPECT_NEAR(r.node_seconds, 4 * r.seconds - 100, 1e-9);
 }
 
-// The first spare node is on its way when a checkpoint is written; the second stays idle.
+// The first spare node is still starting when a checkpoint is written. The second spare must stay
+// idle.
 TEST(LongRun, IndependentWorkersNeedNoMoreSparesThanNodesAreLost) {
   LongRun plan = elastic(4, 400, 0);
   plan.independent_workers = true;
@@ -144,7 +146,7 @@ TEST(LongRun, IndependentWorkersStopWhereTheStateIsLost) {
   EXPECT_DOUBLE_EQ(play(plan, 1, 0).lost, 100);
 }
 
-// Its node stays, so that nobody waits for a repair.
+// A worker's failure leaves its node usable, so the job restarts without a repair.
 TEST(LongRun, AWorkersFailureStopsThoseWhoKeepStep) {
   LongRun plan = gang(2, 100, 0);
   plan.workers_per_node = 8;
@@ -158,7 +160,8 @@ TEST(LongRun, AWorkersFailureStopsThoseWhoKeepStep) {
   EXPECT_DOUBLE_EQ(r.node_seconds, 2 * r.seconds);
 }
 
-// One of eight workers for 40 s, then two of them, of four nodes.
+// There are 4 x 8 workers. A lost worker is missing for 10 s of detection and 30 s of restart,
+// which costs 1/32 of the speed.
 TEST(LongRun, IndependentWorkersMissOneOfThemUntilItIsBack) {
   LongRun plan = elastic(4, 400, 0);
   plan.independent_workers = true;
@@ -169,7 +172,7 @@ TEST(LongRun, IndependentWorkersMissOneOfThemUntilItIsBack) {
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 40 / 32.0, 1e-9);
   plan.faults.at.push_back(worker_fails(120, 10));
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 80 / 32.0, 1e-9);
-  // The loss of the node is the loss of both; they come back with it.
+  // The node's failure takes both restarting workers with it; they return with the node.
   plan.faults.at.push_back({130, 1, {}});
   plan.faults.repair_seconds = 50;
   const double before = 30 / 32.0 + 10 / 32.0;
@@ -188,7 +191,7 @@ TEST(LongRun, AllWorkersDownIsAStandstill) {
   EXPECT_DOUBLE_EQ(r.seconds, 130);
 }
 
-// A link comes back by itself, whatever the repair of nodes takes.
+// A failed link returns by itself after its outage, independently of the repair time of nodes.
 TEST(LongRun, ALinkTakesItsNodeAwayForAWhile) {
   LongRun plan = gang(4, 400, 0);
   plan.faults.repair_seconds = 1e6;
@@ -204,10 +207,12 @@ TEST(LongRun, ALinkTakesItsNodeAwayForAWhile) {
   plan.faults.link_outage_seconds = 80;
   plan.faults.restart_seconds = 20;
   plan.faults.at = {link_fails(100, 2)};
-  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 80 / 4.0, 1e-9);  // its workers need no restart
+  // the workers keep their state and need no restart
+  EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 80 / 4.0, 1e-9);
 }
 
-// Everything is saved before, so that nothing is lost; then three of four go on.
+// A departure with notice writes a checkpoint first, so no work is lost; three of four nodes
+// continue.
 TEST(LongRun, ANodeLeavesAndJoinsWithNotice) {
   LongRun plan = elastic(4, 400, 0);
   plan.write_seconds = 5;
@@ -223,17 +228,18 @@ TEST(LongRun, ANodeLeavesAndJoinsWithNotice) {
   const double on_three = 200 - (100 + 5 + 23);
   EXPECT_NEAR(r.training, on_three + 400 - 0.75 * on_three, 1e-9);
   EXPECT_NEAR(r.away_seconds, 200 - 105, 1e-9);
-  // A gang waits for it instead.
+  // A gang waits for its missing node.
   plan.steps_per_second = gang(4, 400, 0).steps_per_second;
   const LongRunResult gang_of_four = play(plan, 1, 0);
   EXPECT_DOUBLE_EQ(gang_of_four.waiting, 200 - 105);
   EXPECT_DOUBLE_EQ(gang_of_four.seconds, 200 + 23 + 300);
-  // Independent workers leave and join alone.
+  // Independent workers leave and join without stopping the others.
   plan = elastic(4, 400, 0);
   plan.independent_workers = true;
   plan.faults.at = {leaves(100, 2), joins(200, 2)};
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 100 / 4.0, 1e-9);
-  // With the state on it, everything is saved and all begin again without it.
+  // If the leaving node holds the state, a checkpoint is written and the others restart without the
+  // node.
   plan.state_nodes = 1;
   plan.write_seconds = 5;
   plan.faults.at = {leaves(100, 0), joins(200, 0)};
@@ -256,7 +262,7 @@ TEST(LongRun, WhoJoinsFirstIsNotThereAtTheBeginning) {
   EXPECT_DOUBLE_EQ(play(waiting, 1, 0).seconds, 600);
 }
 
-// A node that has left while it was being repaired does not come back from there.
+// A node that leaves during its repair does not return when the repair ends.
 TEST(LongRun, WhoHasLeftIsNotRepaired) {
   LongRun plan = elastic(2, 100, 0);
   plan.independent_workers = true;
@@ -277,7 +283,8 @@ TEST(LongRun, WhoLeavesWhileItFailsDoesNotComeBack) {
   EXPECT_DOUBLE_EQ(r.lost, 10);
 }
 
-// An idle node takes its place, whether others wait for it or not; also at the beginning.
+// An idle spare takes the place of a node that leaves or is not there yet, in gangs and with
+// independent workers.
 TEST(LongRun, SparesTakeThePlaceOfThoseWhoLeave) {
   for (const bool independent : {false, true}) {
     LongRun plan = independent ? elastic(2, 100, 0) : gang(2, 100, 0);
@@ -290,7 +297,7 @@ TEST(LongRun, SparesTakeThePlaceOfThoseWhoLeave) {
   }
 }
 
-// Failed for good and given anew.
+// A node that failed and is never repaired may be replaced by a scheduled join.
 TEST(LongRun, WhoFailedForGoodMayJoin) {
   LongRun plan = gang(2, 100, 0);
   plan.faults.repair_seconds.reset();
@@ -328,8 +335,9 @@ TEST(LongRun, FailuresFasterThanTheRestartAreGivenUp) {
   EXPECT_LE(r.seconds, 2 * most_times * 100);
 }
 
-// Daly 2006, eq. 20: M e^(R/M) (e^((period + write)/M) - 1) for each period, failures in
-// everything.
+// With failures also during checkpoints and restarts, the mean time of each period is M e^(R/M)
+// (e^((period + write)/M) - 1), with M the mean time between failures and R the restart (Daly 2006,
+// eq. 20).
 TEST(LongRun, MeanTimeIsDalysLaw) {
   const double between = 1000, restart = 120, write = 30, period = 200;
   LongRun plan = gang(5, 200 * period, 1 / between / 5);
@@ -344,7 +352,8 @@ TEST(LongRun, MeanTimeIsDalysLaw) {
   EXPECT_NEAR(sum / runs / law, 1, 0.01);
 }
 
-// Interruptions come as often as all nodes fail together.
+// The mean time between interruptions is one node's mean time between failures over the number of
+// nodes.
 TEST(LongRun, TimeBetweenInterruptionsIsThatOfOneNodeOverTheirNumber) {
   LongRun plan = gang(100, 1e6, 1e-5);
   plan.steps_between_checkpoints = 100;

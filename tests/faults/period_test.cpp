@@ -22,8 +22,8 @@ TEST(Period, WritingForLongerThanFailuresLeaveIsDoneOncePerFailure) {
   EXPECT_EQ(best_checkpoint_period(300, 100), 100);
 }
 
-// Mean times of played runs at many periods, by least squares A period + B / period + C: its
-// minimum is the sweep's optimum.
+// The optimum of a sweep over periods. The mean times of played runs are fitted by least squares to
+// A period + B / period + C, whose minimum is at sqrt(B / A).
 double swept_optimum(double write, double between) {
   const double guess = std::sqrt(2 * write * between);
   double m[3][4] = {};

@@ -22,7 +22,8 @@ LongRun staged(double steps, double every, double copy, double write) {
   return plan;
 }
 
-// Nine stalls, each the copy to the host; the writes of 30 s are over before the next one.
+// 1000 steps have nine checkpoints, each of which stalls training for the copy to the host. A write
+// of 30 s ends before the next checkpoint.
 TEST(StagedCheckpoint, StallsForTheCopyToTheHost) {
   const LongRunResult r = play(staged(1000, 100, 2.5, 30), 1, 0);
   EXPECT_NEAR(r.seconds, 1000 + 9 * 2.5, 1e-9);
@@ -30,7 +31,8 @@ TEST(StagedCheckpoint, StallsForTheCopyToTheHost) {
   EXPECT_NEAR(r.training, 1000, 1e-9);
 }
 
-// At 80 % of the speed for 30 s each, after the last one for its 20 s.
+// Training runs at 80 % of its speed during the 30 s of each write. After the last checkpoint only
+// 20 s of training remain.
 TEST(StagedCheckpoint, SlowsTrainingWhileItIsWritten) {
   LongRun plan = staged(920, 100, 2, 30);
   plan.speed_while_writing = 0.8;
@@ -39,7 +41,8 @@ TEST(StagedCheckpoint, SlowsTrainingWhileItIsWritten) {
   EXPECT_NEAR(plan.failure_free_seconds(), seconds, 1e-9);
 }
 
-// Written for 150 s, trained for 100: all but the first wait for another 50.
+// A write takes 150 s and a period 100 s, so each checkpoint but the first waits 50 s for the write
+// before it.
 TEST(StagedCheckpoint, WaitsForTheOneBefore) {
   const LongRun plan = staged(1000, 100, 2, 150);
   const LongRunResult r = play(plan, 1, 0);
@@ -47,7 +50,8 @@ TEST(StagedCheckpoint, WaitsForTheOneBefore) {
   EXPECT_NEAR(plan.failure_free_seconds(), r.seconds, 1e-9);
 }
 
-// Copied at 100 s, stored at 132 s.
+// The checkpoint is copied at 100 s and stored at 132 s. A failure between loses all work since the
+// start.
 TEST(StagedCheckpoint, IsThereOnceItIsStored) {
   LongRun plan = staged(150, 100, 2, 30);
   plan.faults.at = {{120, {}, {}}};
@@ -56,7 +60,8 @@ TEST(StagedCheckpoint, IsThereOnceItIsStored) {
   EXPECT_NEAR(play(plan, 1, 0).lost, 38, 1e-9);
 }
 
-// Where the copy takes no time, a staged checkpoint of the same steps is never complete later.
+// With a copy that takes no time, a staged checkpoint of the same steps is never complete later
+// than a blocking one.
 RC_GTEST_PROP(StagedCheckpoint, IsNeverSlowerThanABlockingOneAtEqualDraws, (int run)) {
   LongRun plan = gang(4, 2000, 1 / 1500.0);
   plan.steps_between_checkpoints = *rc::gen::inRange(5, 200);
@@ -68,7 +73,8 @@ RC_GTEST_PROP(StagedCheckpoint, IsNeverSlowerThanABlockingOneAtEqualDraws, (int 
   RC_ASSERT(beside.seconds <= blocking.seconds * (1 + 1e-9));
 }
 
-// Eight nodes in pairs; whoever fails is back after 80 s, its replica after 37 more.
+// Eight nodes in four replicas of two nodes. A failed node is repaired after 80 s; its replica
+// returns 30 s of restart and 7 s of catching up later.
 LongRun pairs() {
   LongRun plan = elastic(8, 400, 0);
   plan.replica_nodes = 2;
@@ -103,7 +109,7 @@ TEST(Replicas, AreBackAsSoonAsASpareIsThere) {
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 15 + (10 + 3 + 7 - 15) / 4.0, 1e-9);
 }
 
-// A process needs no other node; a node that leaves is no surprise.
+// A failed process restarts on its own node. A departure with notice needs no detection.
 TEST(Replicas, ComeBackFromWhateverStopsThem) {
   LongRun plan = pairs();
   plan.faults.at = {{.seconds = 100, .worker = 3}};
@@ -120,15 +126,16 @@ TEST(Replicas, GoBackToACheckpointWhereAllAreLost) {
   plan.faults.at = {{100, 0, {}}, {105, 4, {}}};
   const LongRunResult r = play(plan, 1, 0);
   EXPECT_NEAR(r.lost, 10, 1e-9);
-  // Both replicas lack a node until 180: of the six that are left four make a whole one.
+  // Each replica lacks a node until 180 s, but four of the six other nodes form a whole replica
+  // earlier.
   EXPECT_LT(r.waiting, 70);
   EXPECT_TRUE(r.finished);
-  plan.faults.at = {{100, {}, {}}};  // the job's software
+  plan.faults.at = {{100, {}, {}}};  // a failure of the job's software
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 10 + 10 + 30 + 3, 1e-9);
 }
 
-// A replica is there for e^(-rate D) of the time when every failure costs it D; nobody stands still
-// for as long as none of those that train has failed within a stall.
+// With D seconds lost per failure a replica is present e^(-rate D) of the time. Each failure of a
+// present replica stalls all for S seconds, so training moves e^(-N rate present S) of the time.
 TEST(Replicas, GoodputIsItsClosedForm) {
   const double rate = 1 / 50000.0, stall = 15, away = 10 + 200 + 40;
   LongRun plan = elastic(32, 4e5, rate);
@@ -145,7 +152,7 @@ TEST(Replicas, GoodputIsItsClosedForm) {
   EXPECT_NEAR(play_all(plan, 1).goodput / (there * moving), 1, 1e-3);
 }
 
-// Copied in every step, complete at once.
+// A gang whose state is copied to other hosts' memory in every step; the copy is complete at once.
 LongRun with_copies(int nodes, int copies) {
   LongRun plan = gang(nodes, 400, 0);
   plan.memory = {copies, 1, 0, 3, 2};
@@ -159,17 +166,17 @@ TEST(MemoryCopies, ARestartReadsThemFromTheOthers) {
   plan.faults.at = {{100, 1, {}}};
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 30 + 3 + 2, 1e-9);
   EXPECT_EQ(play(plan, 1, 0).memory_restarts, 1);
-  plan.faults.at = {{100, {}, {}}};  // software: every host still has its own
+  plan.faults.at = {{100, {}, {}}};  // a software failure: every host still has its own copy
   EXPECT_NEAR(play(plan, 1, 0).seconds, 400 + 30 + 3, 1e-9);
-  plan.memory.steps_between = 40;  // the one of 80 is complete at 90, the next at 130
+  plan.memory.steps_between = 40;  // the copy of 80 s is complete at 90 s, that of 120 s at 130 s
   plan.memory.seconds = 10;
   EXPECT_NEAR(play(plan, 1, 0).lost, 20, 1e-9);
   plan.faults.at = {{85, {}, {}}};
   EXPECT_NEAR(play(plan, 1, 0).lost, 45, 1e-9);
 }
 
-// If two nodes fail together, with two copies, the state survives in memory with probability 1 - 1
-// / (N - 1), Gemini's law for k = m = 2 (SOSP 2023).
+// If two of N nodes fail together with two copies of each part, the state survives in memory with
+// probability 1 - 1 / (N - 1). This is Gemini's law for k = m = 2 (SOSP 2023).
 TEST(MemoryCopies, OfTwoFailuresMostLeaveACopy) {
   const int nodes = 16;
   int kept = 0, all = 0;
@@ -209,9 +216,9 @@ TEST(HotSpares, ShortenARestartThatNeedsNobodyElse) {
   plan.faults.spare_nodes = 1;
   plan.faults.at = {{100, 1, {}}};
   EXPECT_NEAR(play(plan, 1, 0).seconds, 500 + 14, 1e-9);
-  plan.faults.at = {{100, {}, {}}};  // processes of all nodes end
+  plan.faults.at = {{100, {}, {}}};  // the processes of all nodes end
   EXPECT_NEAR(play(plan, 1, 0).seconds, 500 + 40, 1e-9);
-  plan.faults.spare_nodes = 0;  // the node that is repaired
+  plan.faults.spare_nodes = 0;  // the repaired node itself must restart, without a hot spare
   plan.faults.at = {{100, 1, {}}};
   EXPECT_NEAR(play(plan, 1, 0).seconds, 500 + 500 + 30, 1e-9);
 }
@@ -230,7 +237,7 @@ LongRun with_slow_node(LongRun plan) {
 TEST(SlowNodes, SlowAllThatKeepStep) {
   LongRun plan = with_slow_node(gang(4, 400, 0));
   EXPECT_NEAR(play(plan, 1, 0).seconds, 100 + 300 / 0.5, 1e-9);
-  plan.faults.at.push_back(slows(200, 2));  // no slower than the slowest
+  plan.faults.at.push_back(slows(200, 2));  // the second slow node is no slower than the first
   EXPECT_NEAR(play(plan, 1, 0).seconds, 100 + 300 / 0.5, 1e-9);
   plan = with_slow_node(elastic(4, 400, 0));
   plan.independent_workers = true;
@@ -239,7 +246,8 @@ TEST(SlowNodes, SlowAllThatKeepStep) {
   EXPECT_NEAR(play(plan, 1, 0).seconds, 200 + (300 - 87.5) / 0.75, 1e-9);
 }
 
-// Half as fast for 20 s; then a checkpoint, and a restart with the spare.
+// The node slows training to half for 20 s; then a checkpoint is written, and the job restarts with
+// the spare.
 TEST(SlowNodes, AreEvictedWhereASpareIsThere) {
   LongRun plan = with_slow_node(gang(4, 400, 0));
   plan.faults.degraded->evict_after_seconds = 20;
@@ -249,8 +257,7 @@ TEST(SlowNodes, AreEvictedWhereASpareIsThere) {
   EXPECT_EQ(r.failures, 0);
   EXPECT_EQ(r.lost, 0);
   EXPECT_NEAR(r.seconds, 400 + 10 + 5 + 33, 1e-9);
-  // Without one it stays, until another node is idle: the spare is in use from 50 to the end of
-  // repair.
+  // Without a spare the slow node stays to the end.
   plan.faults.spare_nodes = 0;
   EXPECT_NEAR(play(plan, 1, 0).seconds, 100 + 300 / 0.5, 1e-9);
 }
@@ -274,7 +281,7 @@ TEST(Repetitions, EndWhenTheMeanIsKnownWell) {
   plan.faults.until->interval = 0.005;
   const RunWithFailures narrow = play_all(plan, 1);
   EXPECT_LE(narrow.finish_error, 0.005);
-  // Four times as sure takes sixteen times as many runs.
+  // An interval that is four times narrower needs about sixteen times as many runs.
   EXPECT_GT(narrow.runs, 4 * wide.runs);
   plan.faults.until->runs = 50;
   EXPECT_EQ(play_all(plan, 1).runs, 50);

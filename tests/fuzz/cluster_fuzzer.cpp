@@ -1,4 +1,5 @@
-// Any text as a cluster's scenario, and as accounting of Slurm's. Only ConfigError may come out.
+// Reads any text as a cluster scenario and as Slurm accounting data. No exception but ConfigError
+// may come out.
 #include <cstdint>
 #include <string_view>
 

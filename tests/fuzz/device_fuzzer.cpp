@@ -1,5 +1,5 @@
-// Any text as a device file: reads it and prices a small model on it. Only ConfigError may come
-// out.
+// Reads any text as a device file and prices a small model on the device. No exception but
+// ConfigError may come out.
 #include "costs/roofline_costs.hpp"
 #include "hardware/device.hpp"
 #include "hardware/machine.hpp"

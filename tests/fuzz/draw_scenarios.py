@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Random scenarios whose predictions are written down (tests/scenario/drawn_test.cpp).
+"""Draws random scenarios whose predictions are written down (tests/scenario/drawn_test.cpp).
 
 usage: draw_scenarios.py LOCKSTEP COUNT SEED > tests/scenario/golden/drawn.jsonl
 
-The fuzzer's scenarios, one a line. One is kept if the program accepts it, answers soon, and if it holds
-enough pairs of options that no earlier one holds together: what an option does often shows beside another.
-What answers soon depends on the machine, so the file is kept, not drawn again by the test.
+The scenarios are the fuzzer's, one per line. A scenario is kept if the program accepts it and answers quickly, and if
+it combines enough pairs of options that no earlier scenario combines, because an option's effect often shows only
+beside another option. The time of an answer depends on the machine, so the file is kept and tests do not draw it anew.
 """
 import itertools, json, sys, time
 
@@ -13,13 +13,13 @@ from fuzz_scenarios import Fuzzer
 
 LONGEST = 0.15  # seconds of a whole run
 NEW_PAIRS = 12
-# In turn: more of those with more options.
+# The kinds of scenarios, in turn; kinds with more options come more often.
 KINDS = ["fsdp", "parameter_server", "zero", "ddp", "fsdp", "parameter_server", "zero", "ddp", "fsdp",
          "parameter_server", "local_sgd"]
 
 
 def settings(value, name=""):
-    """Every option with its value, by the names that lead to it."""
+    """Every option with its value, keyed by the dotted names that lead to it."""
     if isinstance(value, dict):
         return [s for key, part in value.items() for s in settings(part, f"{name}.{key}")]
     if isinstance(value, list):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Random scenarios against what holds for any right prediction.
+"""Do random scenarios keep the laws that every right prediction obeys?
 
 usage: fuzz_scenarios.py LOCKSTEP SECONDS [SEED]
 
-Options are drawn from the program's own JSON Schema, so that a new one is fuzzed without a line here. Every
-run must end with exit code 0, 2 (refused) or 3 (does not fit), and every row must keep the invariants. Some
-of the accepted scenarios are run again changed in one thing that has a known effect (metamorphic pairs): no
-jitter, more bandwidth, a faster device, twice the data, another number of processes. Every third scenario is
-a mesh with laws of its own (mesh_scenarios.py); MESHES=1 in the environment draws meshes only. A finding
-prints one line and keeps the scenario's file; exit code 1 if there was one.
+Options are drawn from the program's own JSON Schema, so that a new option is fuzzed without a change here. Every run
+must end with exit code 0, 2 (refused) or 3 (does not fit), and every row must keep the invariants. Some accepted
+scenarios run a second time with one change of known effect (metamorphic pairs): no jitter, more bandwidth, a faster
+device, twice the data, another number of processes. Every third scenario is a mesh with laws of its own
+(mesh_scenarios.py); MESHES=1 in the environment draws meshes only. A finding prints one line and keeps the scenario's
+file; the exit code is 1 if there was a finding.
 """
 import copy, csv, io, json, math, os, pathlib, random, re, shutil, subprocess, sys, tempfile, time
 
@@ -22,16 +22,15 @@ MODELS = ["alexnet", "bert-base", "convnext_tiny", "convnext_large", "densenet12
           "efficientnet_v2_l", "gpt2", "gpt2-medium", "gpt2-xl", "lenet5", "llama3.2-1b", "mlp", "mobilenet_v2",
           "mobilenet_v3_large", "mpt-125m", "resnet18", "resnet50", "resnet152", "resnext50_32x4d",
           "tinyllama-1.1b", "vgg16", "vit_b_16"]
-# Platforms of several nodes, and some of one.
+# Platforms with several nodes, and some with one.
 PLATFORMS = ["a100-pcie-40gb-x4", "a100-sxm4-80gb-x4", "cpu-1gbit-x2", "cpu-loopback-x2", "dgx-a100-80gb",
              "dgx-a100-80gb-10gbe", "dgx-b200", "dgx-h100", "dgx1-v100-32gb", "g4dn.12xlarge", "g5.12xlarge",
              "g6e.12xlarge", "h100-pcie-x8", "p4d.24xlarge", "rtx3090-x8-25gbe"]
-# Fields that are drawn by hand below, that need files, that only say what was measured, or that
-# train for real.
+# These fields are not drawn from the schema: they are drawn by hand below, need files, only state measurements, or train
+# for real.
 BY_HAND = {"name", "description", "model", "model_parameters", "platform", "profile", "batch", "gpus", "strategies",
            "stragglers", "measured", "anchor", "dataset", "input", "simulation", "faults", "checkpoint", "convergence", "label", "price_per_gpu_hour", "fabric"}
-# Sensible values of quantities, by the unit that the schema's pattern ends in, and of numbers by
-# name.
+# Sensible values of quantities, by the unit in which the schema's pattern ends, and of numbers by name.
 BYTES = ["1 B", "100 kB", "1 MiB", "4 MiB", "25 MiB", "400 MiB"]
 LINKS = ["NVLink", "PCIe", "host memory", "NIC", "uplink"]
 NUMBERS = {"samples_per_second": [1, 100, 3000], "gradient_clipping": [0, 1], "shard_group": [0, 2, 4, 8],
@@ -58,7 +57,7 @@ class Fuzzer:
         return self.rnd.choice(list(values))
 
     def value(self, name, schema):
-        """A value that the schema allows; None where this fuzzer has no idea of one."""
+        """A value that the schema allows; None if the fuzzer has no idea of one."""
         if "enum" in schema:
             return self.pick(schema["enum"])
         if name in NUMBERS:
@@ -93,14 +92,14 @@ class Fuzzer:
                      if c.get("type") == "object")["properties"]
         kind = self.pick(k for k in kinds if k not in ("label", "precision", "activation_checkpointing"))
         options = self.value(kind, kinds[kind])
-        if kind == "parameter_server" and self.rnd.random() < .25:  # seldom drawn by chance so that it is allowed
+        if kind == "parameter_server" and self.rnd.random() < .25:  # chance alone seldom draws an allowed one
             options = {k: v for k, v in (options or {}).items()
                        if k in ("servers", "placement", "partition_size", "overlap", "pull_overlap", "priority", "keys")}
             options.update(self.pick([{"consistency": "async", "switch": {"to": "sync", "at": self.pick(["20%", "50%", "80%"])}},
                                       {"consistency": "sync", "switch": {"to": "async", "at": "30%"}},
                                       {"controller": {"above": 1.1, "below": 1.05, "window": self.pick([1, 3])}},
                                       {"controller": {"communication": self.pick(["10%", "50%"]), "window": 1}}]))
-        if kind in ("fsdp", "zero") and self.rnd.random() < .3:  # groups, and offload with them
+        if kind in ("fsdp", "zero") and self.rnd.random() < .3:  # shard groups, and offload together with them
             options = {**(options or {}), "shard_group": self.pick([2, 4, 8])}
             if kind == "fsdp":
                 options.update(sharding=self.pick(["hybrid_shard", "hybrid_shard_zero2"]), cpu_offload=self.rnd.random() < .4)
@@ -192,40 +191,39 @@ class Fuzzer:
             return [f"exit {code}: {errors.strip()[-300:]}"]
         return [fault for row in rows for fault in broken(row)] or ([] if rows else ["no rows"])
 
-    # --- metamorphic pairs: (name, changed scenario, what must hold of the step times)
+    # --- metamorphic pairs: (name, changed scenario, law of the step times)
 
     def pairs(self, s, row):
         options = s["strategies"][0].get("parameter_server", {}) if isinstance(s["strategies"][0], dict) else {}
         synchronous = options.get("consistency", "sync") == "sync" and not options.get("backup_workers") \
             and "switch" not in options
         step = float(row["step_s"])
-        # Pushes that do not all come at once may get through a server faster; and what far workers
-        # gain on a shared link, near ones lose.
+        # Pushes at different times may pass a server faster than pushes at one time, and on a shared link near workers
+        # lose the time that far workers gain.
         servers = "parameter_server" in json.dumps(s["strategies"])
         slack = 1.1 if servers else 1.01
         if "stragglers" in s and not servers:
-            # The remainder: GPUs of one kind that differ a little, which is the default.
+            # The rest are GPUs of one kind that differ a little, which is the default.
             spread = {k: v for k, v in s["stragglers"].items() if k == "per_rank"}
             without = {**s, "stragglers": spread} if spread else {k: v for k, v in s.items() if k != "stragglers"}
-            # A lognormal factor has its median at 1: a few draws of it may speed a run up.
+            # A lognormal factor has its median at 1, so a few draws may speed a run up.
             chance = 1.1 if "lognormal" in s["stragglers"].get("per_step", {}) else 1.03
             yield "slower without stragglers", without, lambda r: float(r["step_s"]) <= chance * step
         if synchronous and "per_step" not in s.get("stragglers", {}):
             faster = self.scaled_platform(s["platform"], network=True)
             if faster:
-                # More channels beside compute may cost up to one in a hundred (docs/networks.md).
+                # More channels beside compute may cost up to 1 % (docs/networks.md).
                 yield "slower with twice the network", {**s, "platform": faster}, \
                     lambda r: float(r["step_s"]) <= slack * step
-            # Nodes with other devices keep those.
+            # Nodes with other devices keep their devices.
             faster = {**s, "platform": self.scaled_platform(s["platform"])}
             yield "slower on a device twice as fast", faster, lambda r: float(r["step_s"]) <= slack * step
         per_node = self.platform(s["platform"])["gpus_per_node"]
         half = s["gpus"] // 2
-        # Whole nodes: on half a node more the network is used unevenly, and two GPUs that are
-        # joined by NVLink one by one (DGX-1) have fewer links than four.
+        # Only whole nodes are compared: half a node uses the network unevenly, and two GPUs with point-to-point NVLinks
+        # (DGX-1) have fewer links than four.
         if synchronous and "stragglers" not in s and s["gpus"] % 2 == 0 and half % per_node == 0:
-            # NCCL chooses another algorithm for other numbers of ranks, and not always the faster
-            # one.
+            # NCCL chooses another algorithm for other numbers of ranks, which is not always the faster one.
             yield "slower on half the GPUs", {**s, "gpus": half}, lambda r: float(r["step_s"]) <= 1.25 * step
         if "epochs" in s.get("dataset", {}):
             twice = copy.deepcopy(s)
@@ -235,8 +233,8 @@ class Fuzzer:
                 lambda r: abs(float(r["total_s"]) - 2 * total) <= 1e-9 * total + 20 * first
 
     def laws(self, s):
-        """Pairs about one slow rank, of strategies whose ranks move together: (name, scenario, other, what must hold
-        of their step times)."""
+        """Pairs with one slow rank, for strategies whose ranks keep step: (name, scenario, other scenario, law of their
+        step times)."""
         strategy = json.dumps(s["strategies"])
         if "parameter_server" in strategy or s["gpus"] == 1 or s["gpus"] % self.platform(s["platform"])["gpus_per_node"]:
             return
@@ -256,7 +254,7 @@ class Fuzzer:
         return {**self.platform(file["base"]), **file} if "base" in file else file
 
     def scaled_platform(self, name, network=False):
-        """A platform file with the network, or the device, twice as fast; None without a network."""
+        """A platform file whose network or device is twice as fast; None if the platform has no network."""
         machine = self.platform(name)
         changed = {"base": name}
         if network:
@@ -299,7 +297,7 @@ class Fuzzer:
         file.unlink()
 
     def pair(self, number, name, first, second, holds):
-        """-> faults of two scenarios and of their step times; their files stay where there are any."""
+        """Returns the faults of two scenarios and of the law of their step times; faulty scenarios' files are kept."""
         one, code1, rows1, errors1 = self.run(first, f"{number}-one.yaml")
         other, code2, rows2, errors2 = self.run(second, f"{number}-other.yaml")
         why = self.check(code1, rows1, errors1) + self.check(code2, rows2, errors2)
@@ -326,8 +324,7 @@ class Fuzzer:
             self.report(file, s, why)
             return
         if code == 0 and self.rnd.random() < .3:
-            # Enough steps that a lead from the first one, of the host or the data loader, hardly
-            # counts.
+            # With enough steps the lead that the host or the data loader gains in the first step hardly counts.
             longer = {**s, "simulation": {**s["simulation"], "steps": 100}}
             _, _, rows, _ = self.run(longer, f"{number}.yaml")
             pairs = list(self.pairs(longer, rows[0])) if rows else []
@@ -380,7 +377,7 @@ def broken(row):
         why.append("outside its interval")
     if float(row["gpu_utilisation"]) > 1 + 1e-9:
         why.append(f"utilisation {row['gpu_utilisation']}")
-    if float(row["mfu"]) > 9 / 4:  # Winograd's convolutions do fewer operations than are counted
+    if float(row["mfu"]) > 9 / 4:  # Winograd's convolutions need fewer operations than model FLOPs count
         why.append(f"MFU {row['mfu']}")
     if not allocated <= reserved <= device:
         why.append("memory out of order")

@@ -1,7 +1,7 @@
-"""Random meshes and the laws that hold for them: fuzz_scenarios.py runs both.
+"""Random meshes and the laws that they obey. Used by fuzz_scenarios.py.
 
-Sizes are drawn from the divisors of the model's heads, blocks, experts and tokens, so that most meshes divide; one in eight is drawn so that
-it does not, and has to be refused at a place in the file.
+Sizes are drawn from the divisors of the model's heads, blocks, experts and tokens, so that most meshes divide. One mesh
+in eight is drawn with a size that does not divide; the program must refuse it at a place in the file.
 """
 import copy
 import json
@@ -14,14 +14,14 @@ MODELS = {"llama": {**LANGUAGE, "kv_heads": 8, "mlp": 4096}, "gpt": LANGUAGE, "m
           "deepseek-v2-lite": {**LANGUAGE, "layers": 4, "mlp": 1024, "expert_mlp": 256, "experts": 16, "top": 4},
           "resnet50": {}, "vgg16": {}, "densenet121": {}}
 EXPERTS = {"mixtral": 8, "qwen3-moe": 16, "deepseek-v2-lite": 16}
-# Parts of the model on each stage that a schedule takes; V shapes take two.
+# Parts of the model on each stage that a schedule has; V-shaped schedules have two.
 CHUNKS = {"gpipe": [1], "1f1b": [1], "interleaved": [2, 4], "looped-bfs": [2, 4], "zb1p": [1, 2], "zb-h2": [1], "zbv": [2], "dualpipe-v": [2]}
 PLATFORMS = ["a100-sxm4-80gb-x4", "dgx-a100-80gb", "dgx-a100-80gb-10gbe", "dgx-h100", "dgx1-v100-32gb", "p4d.24xlarge"]
 MOST_GPUS = 32
 
 
 def options_of(fuzzer, choices):
-    """Some of an axis' options, each with one of its values."""
+    """Some of an axis's options, each with one of its values."""
     return {name: fuzzer.pick(values) for name, values in choices.items() if fuzzer.rnd.random() < .3}
 
 
@@ -36,7 +36,7 @@ def pipeline(fuzzer, stages, layers):
 
 
 def axes(fuzzer, model):
-    """-> the `parallel` mapping, and the data-parallel replicas."""
+    """Returns the `parallel` mapping and the number of data-parallel replicas."""
     language = bool(MODELS[model])
     layers = MODELS[model].get("layers", 0)
     tensor = fuzzer.pick([1, 1, 2, 4, 8]) if language else 1
@@ -56,7 +56,7 @@ def axes(fuzzer, model):
     if context > 1:
         parallel["context"] = {"size": context, **options_of(fuzzer, {
             "exchange": ["ring", "gather", "all-to-all"], "balance": ["zigzag", "none"], "wide_gradients": [True, False]})}
-        if parallel["context"].get("exchange") == "all-to-all":  # heads are shared by both axes, balance is of rings
+        if parallel["context"].get("exchange") == "all-to-all":  # both axes share heads, and balance is for rings
             parallel["context"] = {"size": context, **({"exchange": "all-to-all"} if 8 % (tensor * context) == 0 else {})}
     if moe and fuzzer.rnd.random() < .7:
         most = math.gcd(EXPERTS[model], data * context * tensor)
@@ -88,7 +88,7 @@ def strategy(fuzzer):
 
 
 def broken_on_purpose(fuzzer, scenario):
-    """The same with a size that does not divide, or with a strategy that takes no mesh."""
+    """The same scenario with a size that does not divide, or with a strategy that accepts no mesh."""
     parallel = scenario["parallel"]
     ways = [lambda s: s.update(strategies=["parameter_server"])]
     if "tensor" in parallel:
@@ -106,7 +106,7 @@ def broken_on_purpose(fuzzer, scenario):
 
 
 def mesh_scenario(fuzzer):
-    """-> a scenario with a mesh, and whether its numbers divide."""
+    """Returns a scenario with a mesh, and whether its numbers divide."""
     model = fuzzer.pick(MODELS)
     parallel, data = axes(fuzzer, model)
     gpus = data
@@ -120,7 +120,7 @@ def mesh_scenario(fuzzer):
     if MODELS[model]:
         pieces = {"loss_pieces": 8} if model in ("llama", "qwen3-moe", "deepseek-v2-lite") and fuzzer.rnd.random() < .3 else {}
         scenario.update(model_parameters={**MODELS[model], **pieces}, input={"sequence": fuzzer.pick([512, 1024])})
-    fsdp = "fsdp" in scenario["strategies"][0]  # accumulates gradients in the type of its shards only
+    fsdp = "fsdp" in scenario["strategies"][0]  # FSDP accumulates gradients only in the type of its shards
     if fuzzer.rnd.random() < .4:
         scenario["recipe"] = fuzzer.pick(["pytorch", "torchtitan", "deepspeed"] + ([] if fsdp else ["megatron", "nanotron"]))
     elif fuzzer.rnd.random() < .7:
@@ -137,7 +137,7 @@ def mesh_scenario(fuzzer):
 
 
 def other_replica(fuzzer, scenario, rank):
-    """The rank that does the same in another data-parallel replica; None where there is none. Order: tensor, context, data, pipeline."""
+    """The rank with the same place in another data-parallel replica, or None. The order of ranks is tensor, context, data, pipeline."""
     parallel = scenario["parallel"]
     inner = parallel.get("tensor", {}).get("size", 1) * parallel.get("context", {}).get("size", 1)
     stages = parallel.get("pipeline", {}).get("stages", 1)
@@ -149,8 +149,8 @@ def other_replica(fuzzer, scenario, rank):
 
 
 def mesh_laws(fuzzer, scenario):
-    """Pairs of scenarios: (name, first, second, the law of their step times)."""
-    # Enough steps that hosts and stages have lost the lead of the first step, and keep one pace.
+    """Pairs of scenarios: (name, first scenario, second scenario, law of their step times)."""
+    # With this many steps hosts and stages have lost the lead of the first step and keep one pace.
     paced = {**scenario, "simulation": {**scenario["simulation"], "steps": 400}}
 
     def slow(rank, factor):
@@ -165,7 +165,7 @@ def mesh_laws(fuzzer, scenario):
     yield "faster with a slower rank", slow(rank, 1), slow(rank, 1.3), lambda a, b: b >= a * (1 - 1e-9)
     other = other_replica(fuzzer, scenario, rank)
     per_node = fuzzer.platform(scenario["platform"])["gpus_per_node"]
-    # Replicas lie alike where all are in one node, or each in nodes of its own.
+    # Replicas are placed alike if all are in one node, or if each has nodes of its own.
     if other is not None and scenario["gpus"] <= per_node:
         yield "hangs on which replica is slow", slow(rank, 1.5), slow(other, 1.5), lambda a, b: abs(a - b) <= 1e-6 * a
     faster = fuzzer.scaled_platform(scenario["platform"])
@@ -176,7 +176,7 @@ def mesh_laws(fuzzer, scenario):
 
 
 def stage_faults(output, stages):
-    """Faults of a prediction's stages, from the JSON that the program printed."""
+    """Faults in the stages of a prediction, given as the JSON that the program printed."""
     why = []
     for prediction in json.loads(output)["predictions"]:
         if len(prediction.get("stages", [])) != (stages if stages > 1 else 0):
@@ -187,8 +187,8 @@ def stage_faults(output, stages):
             if not 0 < memory["allocated_bytes"] <= memory["reserved_bytes"] <= memory["device_bytes"]:
                 why.append(f"memory of stage {stage['stage']}: {memory['allocated_bytes']} B allocated")
             sums.append(sum(stage["split_seconds"].values()))
-        # A stage begins its next step when it can: stages' means over few steps differ, their mean
-        # does not.
+        # A stage begins its next step as soon as it can, so single stages' means over few steps differ; the mean over
+        # all stages does not.
         if sums and abs(sum(sums) / len(sums) - prediction["step_seconds"]) > 1e-6 * prediction["step_seconds"]:
             why.append(f"parts of the stages add up to {sums} s, the step takes {prediction['step_seconds']} s")
         largest = max((stage["memory"]["device_bytes"] for stage in prediction.get("stages", [])), default=None)

@@ -1,5 +1,5 @@
-// Any text as a model file: reads it and builds the step of one micro-batch. Only ConfigError may
-// come out.
+// Reads any text as a model file and builds the step of one micro-batch. No exception but
+// ConfigError may come out.
 #include "scratch_file.hpp"
 #include "workload/model.hpp"
 

@@ -1,5 +1,5 @@
-// Any text as a platform file: reads it and prices a small model on it. Only ConfigError may come
-// out.
+// Reads any text as a platform file and prices a small model on the platform. No exception but
+// ConfigError may come out.
 #include "points/points.hpp"
 #include "scenario/scenario.hpp"
 #include "scratch_file.hpp"

@@ -1,5 +1,6 @@
-// Any text as a scenario: reads it, expands it to points (model built, costs found) and writes it
-// back. Only ConfigError may come out; what reads must read back to the same text.
+// Reads any text as a scenario, expands it to points (with models and costs) and writes it back. No
+// exception but ConfigError may come out, and a text that was read must be written such that it
+// reads back to the same text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -51,7 +51,7 @@ TEST(Machine, BaseSuppliesWhatIsLeftOut) {
   EXPECT_EQ(machine.nvlink.links_per_gpu, 12);
   EXPECT_EQ(machine.max_nodes, 3);
   EXPECT_EQ(machine.fabric.kind, FabricKind::ethernet);
-  EXPECT_EQ(machine.fabric.nics_per_node, 1);  // a block is replaced as a whole
+  EXPECT_EQ(machine.fabric.nics_per_node, 1);  // a block replaces the block of `base` as a whole
   EXPECT_DOUBLE_EQ(machine.price_per_gpu_hour, 1.5);
 }
 

@@ -1,4 +1,5 @@
-// Measured kernels between which a size lies: by hand.
+// How do measured kernels correct the law for a size between them? The expected ratios are worked
+// out by hand.
 #include "hardware/measured_kernels.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,8 @@
 namespace lockstep {
 namespace {
 
-// The law itself weighs 0.3, a kernel one octave away exp(-1).
+// The corrected ratio is a weighted mean: the law (ratio 1) weighs 0.3, a measured kernel at a
+// distance of d octaves exp(-d).
 TEST(MeasuredKernels, NearAMeasuredKernelItsRatioCountsAndFarAwayTheLaw) {
   const std::vector<MeasuredKernel> one{{{0, 10, 11, 12}, 0.2}};
   const double e = std::exp(-1.0);
@@ -23,7 +25,7 @@ TEST(MeasuredKernels, NearAMeasuredKernelItsRatioCountsAndFarAwayTheLaw) {
   EXPECT_EQ(log_ratio_at({}, {0, 10, 11, 12}), 0);
   const std::vector<MeasuredKernel> two{{{0, 10, 11, 12}, 0.2}, {{0, 10, 11, 13}, -0.1}};
   EXPECT_NEAR(log_ratio_at(two, {0, 10, 11, 12}), (0.2 - 0.1 * e) / (1.3 + e), 1e-12);
-  // Further away it only decays.
+  // With growing distance the correction only decays.
   double last = 1;
   for (double away = 0; away < 4; away += 0.25) {
     const double ratio = log_ratio_at(one, {0, 10 + away, 11, 12});

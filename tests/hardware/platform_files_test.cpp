@@ -46,7 +46,7 @@ TEST(PlatformFiles, EveryMachineLoads) {
       EXPECT_NE(machine.intra, IntraLink::none);
     }
     if (machine.max_nodes > 1) {
-      // A slip of units is a factor of eight or more.
+      // A mix-up of bits and bytes is a factor of eight; the bounds catch it.
       const double node_bits =
           8 * machine.fabric.nics_per_node * machine.fabric.nic_bytes_per_second;
       EXPECT_GE(node_bits, name == "clients-8mbit" ? 8e6 : 250e6);

@@ -1,4 +1,5 @@
-// Does a step that was written as a Chakra trace come back with the same compute and communication?
+// Does a step that is written as a Chakra trace and read back have the same compute and
+// communication?
 #include "results/chakra.hpp"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ Point point_of(const std::string& strategy, int gpus) {
   return expand(scenario).front();
 }
 
-// Work and transfers of rank 0 in step 2, as they are told.
+// The work and transfers of rank 0 in step 2, as an observer receives them.
 class Sums final : public Observer {
  public:
   double compute = 0, communication = 0, bytes = 0, host = 0;
@@ -99,11 +100,11 @@ void expect_round_trip(const std::string& strategy) {
   EXPECT_NEAR(replayed.compute, sums.compute, 1e-9 * sums.compute);
   EXPECT_NEAR(replayed.communication, sums.communication, 1e-9 * sums.communication);
   EXPECT_NEAR(replayed.bytes, sums.bytes, 1e-9 * sums.bytes);
-  // The host is ahead of the device: its work of this step is what it did then.
+  // The host is ahead of the device, so its work in the trace is the work that it did at that time.
   double host = 0;
   for (const ChakraNode& node : read) host += node.on_host ? node.seconds : 0;
   EXPECT_NEAR(host, sums.host, 1e-9 * sums.host);
-  // A node that reduces gradients follows the device's work on them.
+  // A reduction of gradients depends on a device node that computes the gradients.
   for (const ChakraNode& node : read) {
     if (node.collective != "all_reduce" && node.collective != "reduce_scatter") continue;
     EXPECT_TRUE(std::any_of(node.after.begin(), node.after.end(), [&](std::uint64_t id) {
@@ -111,7 +112,7 @@ void expect_round_trip(const std::string& strategy) {
       return before.type == ChakraNode::Type::compute && !before.on_host;
     })) << node.name;
   }
-  // A replay begins with idle streams, while in the run the host was ahead.
+  // A replay begins with idle streams; in the run the host was ahead.
   EXPECT_NEAR(replayed.step, sums.step(), 0.05 * sums.step());
   EXPECT_LE(replayed.alone, replayed.communication);
 }
@@ -121,7 +122,8 @@ TEST(Chakra, AWrittenStepComesBackWithItsComputeAndCommunication) {
   expect_round_trip("fsdp");
 }
 
-// A computes 3 s; B, a collective of 2 s, follows it, C computes 4 s beside B, D 1 s after both.
+// A computes for 3 s. B, a collective of 2 s, and C, compute of 4 s, follow A. D computes for 1 s
+// after both.
 std::vector<ChakraNode> diamond() {
   const auto node = [](std::uint64_t id, ChakraNode::Type type, double seconds,
                        std::vector<std::uint64_t> after) {
@@ -151,7 +153,7 @@ TEST(Replay, RunsWhatIsReadyAndCountsWhatIsAlone) {
   result = replay("test.et", nodes);
   EXPECT_DOUBLE_EQ(result.step, 10);
   EXPECT_DOUBLE_EQ(result.alone, 2);
-  nodes[2].after.clear();  // ready with A, but the device does one at a time
+  nodes[2].after.clear();  // ready together with A, but the device runs one node at a time
   EXPECT_DOUBLE_EQ(replay("test.et", nodes).step, 10);
 }
 

@@ -1,4 +1,4 @@
-// Are the layers of a trace set beside those of the model, summed by kind and complete?
+// Are the layers of a trace compared with those of the model, summed by kind and complete?
 #include "imports/compared_layers.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ TrainingStep model(const std::string& name, std::int64_t samples) {
   return build_step(*load_model(name), options);
 }
 
-// As if every layer had taken its place in the list, in microseconds, and twice that backward.
+// A batch in which layer i takes i us forward and 2 i us backward.
 ProfileBatch counted(const TrainingStep& step) {
   ProfileBatch batch;
   for (std::size_t i = 0; i < step.layers.size(); ++i)

@@ -1,5 +1,5 @@
 // Do config.json files of Hugging Face become models with the published parameter counts, equal to
-// the shipped ones, and is what they cannot become refused where it stands?
+// the shipped models, and is a config that cannot become a model refused at its place?
 //
 // The files in data/hugging_face/ are written by hand: documented fields, sizes of the named
 // checkpoints, made-up labels.
@@ -30,7 +30,7 @@ std::string config(const std::string& name) {
 
 struct Published {
   const char* config;
-  const char* shipped;  // "" = none is
+  const char* shipped;  // "" = no such model is shipped
   std::int64_t parameters;
 };
 
@@ -55,7 +55,7 @@ TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
   const std::shared_ptr<const ModelFile> shipped = load_model(GetParam().shipped);
   StepOptions options;
   if (model.image.empty()) options.sequence = 256;
-  // The shipped language models leave the loss's cast to the scenario.
+  // The shipped language models leave the cast of the loss to the scenario.
   if (model.base == "llama" || model.base == "gpt" || model.base == "mixtral")
     options.parameters["upcast_loss"] = 1;
   const TrainingStep ours = build_step(file, options);
@@ -66,9 +66,9 @@ TEST_P(PublishedModels, CostWhatTheShippedOnesCost) {
   EXPECT_EQ(ours.layers.size(), theirs.layers.size());
 }
 
-// Counts of the classes with a head, as on the model hub. BERT's is that of the encoder with
-// pooler, 109,482,240, less the pooler (768 x 769) and with the masked-language-model head: as many
-// for the transform, a layer norm (2 x 768) and the decoder's bias (30,522).
+// Counts of the classes with a head, as on the model hub. BERT's count starts from the encoder with
+// pooler, 109,482,240. It lacks the pooler (768 x 769), and has the masked-language-model head: 768
+// x 769 for the transform, a layer norm (2 x 768) and the decoder's bias (30,522).
 INSTANTIATE_TEST_SUITE_P(
     HuggingFace, PublishedModels,
     testing::Values(Published{"llama2_7b", "llama2-7b", 6738415616},
@@ -99,7 +99,7 @@ TEST(HuggingFace, WritesSettingsOfTheFamily) {
               HasSubstr("input: {image: [3, 224, 224], classes: 1000}\n"));
 }
 
-// Every size by itself, from the configuration of the file.
+// Each size follows from a field of the file.
 TEST(HuggingFace, CountsWhatTheConfigurationSays) {
   const auto decoder = [](std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                           std::int64_t kv_heads, std::int64_t head, std::int64_t mlp,
@@ -116,7 +116,7 @@ TEST(HuggingFace, CountsWhatTheConfigurationSays) {
   EXPECT_EQ(decoder(32, 3072, 32, 32, 96, 8192, 2, 0) + 2 * std::int64_t{32064} * 3072, 3821079552);
 }
 
-// Differences of Gemma from Llama with the same sizes: two norms more a block, capped logits.
+// Gemma differs from a Llama of the same sizes in two more norms per block and in capped logits.
 TEST(HuggingFace, GemmaCapsItsLogits) {
   const auto kinds = [](const char* name) {
     const ModelFile file = read_model_text(model_text(import_hugging_face(config(name))), "m");
@@ -148,7 +148,7 @@ TEST(HuggingFace, ALongSequenceIsNotTakenFromTheConfiguration) {
               testing::Not(HasSubstr("# sequence")));
 }
 
-// The file with `from` replaced by `to`.
+// The file with the first `from` replaced by `to`.
 std::string changed(const std::string& name, const std::string& from, const std::string& to) {
   std::ifstream file(config(name));
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -163,10 +163,10 @@ TEST(HuggingFace, AbsentAndNullFieldsHaveTheirDocumentedDefaults) {
   };
   EXPECT_EQ(count(changed("llama2_7b", "\"num_key_value_heads\": 32,", "")), 6738415616);
   EXPECT_EQ(count(changed("gpt2", "\"n_ctx\": 1024", "\"n_inner\": null")), 124439808);
-  // Two labels: 998 rows of the head less.
+  // Two labels: the head has 998 rows less.
   EXPECT_EQ(count(changed("vit_base_patch16_224", "\"id2label\"", "\"others\"")),
             86567656 - 998 * 769);
-  // A head of its own size: Mistral Nemo's way.
+  // Heads of a size of their own, as in Mistral Nemo.
   EXPECT_EQ(count(changed("mistral_7b", "\"vocab", "\"head_dim\": 64, \"vocab")),
             7241732096 - 32 * (2 * 4096 * 2048 + 2 * 4096 * 512));
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Do graphs of PyTorch and ONNX become model files as people write them, and is what they cannot become refused at
-its node? Modules need PyTorch 2.6 or newer here, ONNX the package onnx; tests without them are skipped."""
+"""Do graphs of PyTorch and ONNX become model files as a person would write them, and is a graph that cannot become a
+model refused at its node? Modules need PyTorch 2.6 or newer, ONNX the package onnx; without these, tests are skipped."""
 
 import contextlib
 import importlib.util
@@ -134,7 +134,7 @@ class Modules(unittest.TestCase):
         ])  # fmt: skip
 
 
-# --- ONNX of our own: an image "x" of any batch through the nodes to "y"
+# --- ONNX made by the tests: an image "x" of any batch goes through the nodes to "y"
 
 STEM_NODE = ("Conv", "c", ["x", "stem.weight"], {"pads": [1, 1, 1, 1]})
 POOL_NODE = ("GlobalAveragePool", "p", ["c"], {})
@@ -274,7 +274,7 @@ class Blocks(unittest.TestCase):
         )
 
     def test_whose_names_would_mean_another_layer_are_none(self):
-        """Inside h.1 the name "stem" would be h.1.stem."""
+        """Inside the block h.1 the name "stem" would mean h.1.stem."""
         text = layers_text([
             Layer("stem", "", "relu", "", ["input"]),
             Layer("more", "", "relu", "", ["stem"]),

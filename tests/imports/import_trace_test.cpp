@@ -1,4 +1,4 @@
-// Does a profiler trace become the layer times that it holds? lenet5_cpu.json was recorded,
+// Does a profiler trace become the layer times that it holds? lenet5_cpu.json was recorded;
 // lenet5_gpu.json was constructed with kernel times that add up by hand (tests/imports/data).
 #include "imports/import_trace.hpp"
 
@@ -55,8 +55,9 @@ const ProfileLayer& layer(const Profile& profile, const std::string& name) {
 TEST(RecordedCpuTrace, LayersAndOptimizerAddUpToTheStep) {
   const TraceImport imported = import_trace(data("lenet5_cpu.json"), model("lenet5", 256));
   EXPECT_FALSE(imported.on_gpu);
-  EXPECT_EQ(imported.steps, 2);  // the first of three is left out
-  // The machine was busy with other work: the rest is Python and waiting between operators.
+  EXPECT_EQ(imported.steps, 2);  // the first of three steps is left out
+  // The parts are less than the step: the rest is Python and waiting between operators on a busy
+  // machine.
   const double parts =
       imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds;
   EXPECT_GT(parts / imported.step_seconds, least_attributed);
@@ -65,7 +66,7 @@ TEST(RecordedCpuTrace, LayersAndOptimizerAddUpToTheStep) {
   double layers = 0;
   for (const ProfileLayer& each : imported.profile.models.at(0).batches.at(0).layers)
     layers += each.forward_seconds + each.backward_seconds.value();
-  // Medians of two steps are means: their sum is the sum of the medians.
+  // Medians of two steps are means, so the sum of medians is the median of the sum.
   EXPECT_NEAR(layers, imported.forward_seconds + imported.backward_seconds, 1e-12);
 }
 
@@ -98,7 +99,7 @@ TEST(ConstructedGpuTrace, KernelsGoToTheLayersThatLaunchedThem) {
   EXPECT_NEAR(layer(profile, "fc1").forward_seconds, 10e-6, 1e-12);
   EXPECT_NEAR(layer(profile, "fc1").backward_seconds.value(), 16e-6, 1e-12);
   EXPECT_NEAR(imported.forward_seconds, 122e-6, 1e-12);
-  // 2 convolutions, 3 linear layers, 2 poolings, 4 relu, loss.
+  // The 296 us are 2 convolutions, 3 linear layers, 2 poolings, 4 relu and the loss.
   EXPECT_NEAR(imported.backward_seconds, (220 + 48 + 12 + 12 + 4) * 1e-6, 1e-12);
   EXPECT_NEAR(imported.optimizer_seconds, 20e-6, 1e-12);
   // 20 us of the batch's cast and copy belong to no layer.
@@ -128,7 +129,7 @@ double seconds_of(const Profile& profile, const std::string& part) {
   return seconds;
 }
 
-// Every layer with parameters has times of its own, both ways.
+// Every layer with parameters has measured times, forward and backward.
 void expect_whole(const TraceImport& imported, const TrainingStep& step) {
   EXPECT_GT(imported.attributed, 0.9);
   const auto& layers = imported.profile.models.at(0).batches.at(0).layers;
@@ -156,7 +157,8 @@ TEST(RecordedTransformers, ImportAsPyTorchWroteThem) {
 }
 
 TEST(RecordedTransformers, OperatorsOfOneLayerStayTogether) {
-  // gelu_new is eight operators, attention written out nine: more than the products beside them.
+  // gelu_new is eight operators and attention is nine, so each takes longer than the product beside
+  // it.
   const Profile profile =
       import_trace(data("gpt2_eager_cpu.json.gz"), model(data("small_gpt2.yaml"), 64),
                    {"training step *", false})
@@ -168,7 +170,8 @@ TEST(RecordedTransformers, OperatorsOfOneLayerStayTogether) {
 TEST(RecordedTransformers, PackedProjectionsAreCountedByTheirRows) {
   std::string text = unpacked_text(data("hugging_face_vit_cpu.json.gz"));
   const TrainingStep vit = model(data("small_vit.yaml"), 256);
-  // As if the values of the second step's first layer had another size: eight such weights a step.
+  // Changes the shape of the weight of the values in the second step's first layer; a step has
+  // eight weights of this shape.
   const std::size_t third = [&] {
     std::size_t at = 0;
     for (int i = 0; i < 8 + 3; ++i) at = text.find("[64, 64]]", at + 1);
@@ -180,7 +183,8 @@ TEST(RecordedTransformers, PackedProjectionsAreCountedByTheirRows) {
                         "encoder.layers.encoder_layer_0.self_attention.in_proj (linear) has 192"));
 }
 
-// Recorded on GPUs by others; README.md beside the files says by whom and what was cut off.
+// Traces recorded on GPUs by other people; the README.md beside the files names them and says which
+// parts were cut.
 TEST(GenuineGpuTraces, OfPyTorch19) {
   const TrainingStep step = model("resnet50", 32);
   const TraceImport imported = import_trace(data("resnet50_v100_torch1.9.json.gz"), step);
@@ -188,10 +192,10 @@ TEST(GenuineGpuTraces, OfPyTorch19) {
   EXPECT_EQ(imported.profile.device, "Tesla V100-DGXS-32GB");
   EXPECT_EQ(imported.profile.optimizers.at(0).implementation, OptimizerImplementation::for_loop);
   expect_whole(imported, step);
-  // All kernels of the step but the copy of the batch and zero_grad: 98.7 ms.
+  // All kernels of the step except the copy of the batch and zero_grad take 98.7 ms.
   EXPECT_NEAR(imported.forward_seconds + imported.backward_seconds + imported.optimizer_seconds,
               98.7e-3, 0.1e-3);
-  // The counter of batches seen is BatchNorm's, not the convolution's before it.
+  // The counter of seen batches belongs to BatchNorm, not to the convolution before it.
   EXPECT_NEAR(layer(imported.profile, "conv1").forward_seconds, 607e-6, 1e-9);
 }
 
@@ -220,7 +224,8 @@ TEST(NamedParts, OfWholeStepsAreNoForwardPasses) {
             1);
 }
 
-// Does it show whether the batch is the recorded one?
+// The shapes in a trace tell whether the model has the recorded batch; without shapes the import
+// says that it cannot know.
 TEST(TraceShapes, TellTheBatchOrItIsSaidThatTheyDoNot) {
   const auto told = testing::Contains(HasSubstr("batch not checked"));
   EXPECT_THAT(import_trace(data("lenet5_cpu.json"), model("lenet5", 256)).notes,
@@ -244,7 +249,7 @@ TEST(CompressedTraces, AreUnpackedWhateverTheirName) {
   const std::string packed = file_text(data("vit_cpu.json.gz"), most_of_a_recording);
   const TrainingStep vit = model(data("small_vit.yaml"), 256);
   EXPECT_EQ(import_trace(test_folder().write("vit.json", packed), vit).steps, 2);
-  // Two files in one, as `cat a.gz b.gz` makes them.
+  // Two compressed files in one, as `cat a.gz b.gz` makes them.
   EXPECT_EQ(unpacked_text(test_folder().write("two.gz", packed + packed)),
             unpacked_text(data("vit_cpu.json.gz")) + unpacked_text(data("vit_cpu.json.gz")));
   EXPECT_THAT(

@@ -1,5 +1,5 @@
-// Do networks that PyTorch built become the models that are shipped? tests/imports/data/graphs
-// holds records without weights; LOCKSTEP_GRAPHS names a folder with more (.ci/nightly makes one).
+// Do networks that PyTorch built become the shipped models? tests/imports/data/graphs holds records
+// without weights; LOCKSTEP_GRAPHS names a folder with more records (.ci/nightly makes one).
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string variable(const char* name, const std::string& absent) {
   return value == nullptr ? absent : value;
 }
 
-// With the image of `input`: shipped models may have another one by default.
+// The step for the image size of `input`; the shipped model may have another default.
 TrainingStep step_of(const ModelFile& file, const ModelFile& input) {
   StepOptions options;
   options.samples = 4;
@@ -47,7 +47,8 @@ std::vector<std::int64_t> parameter_counts(const TrainingStep& step) {
   return counts;
 }
 
-// "resnet50.json.yaml" is resnet50, "small_gpt2.eager.json.yaml" small_gpt2.yaml beside the traces.
+// The model of a record: "resnet50.json.yaml" is resnet50, "small_gpt2.eager.json.yaml" is
+// small_gpt2.yaml beside the traces.
 std::string model_name(const std::filesystem::path& file) {
   std::string name = file.filename().string();
   name = name.substr(0, name.find('.'));
@@ -59,15 +60,15 @@ void expect_shipped(const std::filesystem::path& file) {
   const std::shared_ptr<const ModelFile> imported = load_model(file.string());
   const TrainingStep ours = step_of(*imported, *imported);
   const TrainingStep shipped = step_of(*load_model(model_name(file)), *imported);
-  EXPECT_EQ(imported->published_parameters, ours.parameter_count);  // as the importer counts
+  EXPECT_EQ(imported->published_parameters, ours.parameter_count);  // as the importer counts them
   EXPECT_EQ(ours.parameter_count, shipped.parameter_count);
-  EXPECT_EQ(parameter_counts(ours), parameter_counts(shipped));  // also their order
+  EXPECT_EQ(parameter_counts(ours), parameter_counts(shipped));  // their order is compared as well
   EXPECT_DOUBLE_EQ(ours.forward_flops, shipped.forward_flops);
   EXPECT_DOUBLE_EQ(ours.backward_flops, shipped.backward_flops);
   EXPECT_DOUBLE_EQ(saved_bytes(ours), saved_bytes(shipped));
 }
 
-// Imports the records of this kind, and returns how many they are.
+// Imports the records of this kind; returns their number.
 int compare(const std::string& kind) {
   const std::string models = test_folder().file("models");
   const std::string command = variable("LOCKSTEP_IMPORT_PYTHON", "/usr/bin/python3") + " " +

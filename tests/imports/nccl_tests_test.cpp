@@ -1,5 +1,5 @@
-// Are nccl-tests' tables and JSON files read as they were written, in every layout, and is anything
-// doubtful refused where it stands?
+// Are nccl-tests' tables and JSON files read as written, in every layout, and is doubtful input
+// refused at its place?
 #include "imports/nccl_tests.hpp"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,8 @@ TEST(NcclTestsText, OutOfPlaceTimesRanksAndNodesOfATable) {
   EXPECT_EQ(curve.backend, "nccl");
   EXPECT_EQ(curve.ranks, 4);
   EXPECT_EQ(curve.nodes, 2);
-  ASSERT_EQ(curve.points.size(), 4U);  // the size 0 that NCCL rounds to is no measurement
+  // NCCL rounds the smallest size to 0, which is no measurement
+  ASSERT_EQ(curve.points.size(), 4U);
   EXPECT_EQ(curve.points[0].bytes, 4096);
   EXPECT_DOUBLE_EQ(curve.points[0].seconds, 30.74e-6);
   EXPECT_DOUBLE_EQ(curve.points[3].seconds, 16059e-6);
@@ -69,14 +70,15 @@ TEST(NcclTestsText, TheOldLayoutNeedsToBeToldTheCollective) {
 
 TEST(NcclTestsText, SeveralRunsInOneFileAndRepeatedSizes) {
   const auto imported = import_nccl_tests({data("two_runs_2_17.txt")}, {});
-  ASSERT_EQ(imported.curves.size(), 2U);  // by name
+  ASSERT_EQ(imported.curves.size(), 2U);  // sorted by name
   EXPECT_EQ(imported.curves[0].collective, "all_to_all");
   EXPECT_DOUBLE_EQ(imported.curves[0].points[0].seconds, 20.25e-6);
   EXPECT_EQ(imported.curves[1].collective, "send_recv");
   ASSERT_EQ(imported.curves[1].points.size(), 2U);
-  EXPECT_DOUBLE_EQ(imported.curves[1].points[0].seconds, 12e-6);  // float and half: the median
+  EXPECT_DOUBLE_EQ(imported.curves[1].points[0].seconds, 12e-6);  // the median of float and half
   EXPECT_EQ(imported.nccl_version, "2.28.7");
-  EXPECT_THAT(imported.notes, testing::Contains(HasSubstr("cut off")));  // no closing summary
+  // the closing summary is missing
+  EXPECT_THAT(imported.notes, testing::Contains(HasSubstr("cut off")));
 }
 
 TEST(NcclTestsText, WrongResultsAreRefusedWithTheirLine) {
@@ -139,7 +141,7 @@ TEST(NcclTests, AddedToAProfileThatReadsBack) {
   merge_collectives(profile, curves);
   save_profile(folder, profile);
   profile = open_profile(folder, "");
-  merge_collectives(profile, curves);  // the same again: replaced
+  merge_collectives(profile, curves);  // the same curves replace themselves
   merge_collectives(profile, import_nccl_tests({data("reduce_scatter.json")}, {}).curves);
   const Profile read = load_profile(save_profile(folder, profile));
   EXPECT_EQ(read.device, "h100-sxm5-80gb");

@@ -1,4 +1,4 @@
-// Does a trace that the simulator wrote import as the layer times that it was simulated with?
+// Does a trace that the simulator wrote import as the layer times with which it was simulated?
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -31,7 +31,7 @@ void expect_round_trip(const std::string& model, const std::string& optimizer) {
 
   EXPECT_TRUE(imported.on_gpu);
   EXPECT_EQ(imported.profile.device, job.machine.device.title);
-  EXPECT_GT(imported.attributed, 0.95);  // the rest: the batch's copy, zero_grad
+  EXPECT_GT(imported.attributed, 0.95);  // the rest is the batch's copy and zero_grad
   const auto& layers = imported.profile.models.at(0).batches.at(0).layers;
   ASSERT_EQ(layers.size(), job.step->layers.size());
   const double rounding = 1e-10;  // of each slice in the file
@@ -41,7 +41,7 @@ void expect_round_trip(const std::string& model, const std::string& optimizer) {
     EXPECT_NEAR(layers[i].forward_seconds, cost.forward.busy, rounding) << layers[i].name;
     EXPECT_NEAR(layers[i].backward_seconds.value(), cost.backward.busy, rounding) << layers[i].name;
   }
-  // Beside the model that wrote the trace no layer is off.
+  // Compared with the model that wrote the trace, no layer differs.
   for (const ComparedLayers& each : compare_layers(imported.profile.models[0].batches[0], *job.step,
                                                    job.machine.device, ComparedBy::layers)) {
     EXPECT_NEAR(each.forward.measured, each.forward.modelled, each.layers * rounding) << each.name;

@@ -79,7 +79,7 @@ TEST(Device, MayBeAFileOfTheUsersOwn) {
   EXPECT_EQ(profile.device, "my-cpu");
   save_profile(folder, profile);
   EXPECT_EQ(open_profile(folder, folder + "/my-cpu.yaml").device, "my-cpu");
-  EXPECT_EQ(open_profile(folder, "my-cpu").device, "my-cpu");  // as the profile there says
+  EXPECT_EQ(open_profile(folder, "my-cpu").device, "my-cpu");  // as the profile in the folder says
   EXPECT_THAT(refusal(folder, "cpu-core"),
               HasSubstr("the profile there is of 'my-cpu', not of 'cpu-core'; another folder, or "
                         "--as my-cpu"));

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Records the graphs of torchvision's models that are shipped: record_graphs.py [--onnx] FOLDER [MODEL...].
+"""Records the graphs of shipped models that torchvision has: record_graphs.py [--onnx] FOLDER [MODEL...].
 
-Without names those of all models in models/ that torchvision has but Swin, whose windows an import does
-not know, and of small transformers of Hugging Face. Needs torch, torchvision and transformers; for --onnx, which writes what torch.onnx makes of
-them instead, without weights, also onnx and onnxscript.
+Without MODEL it records all models in models/ that torchvision has, except Swin, whose windows an import does not
+support, and small transformers of Hugging Face. It needs torch, torchvision and transformers. With --onnx it writes
+torch.onnx's files without weights, and also needs onnx and onnxscript.
 """
 import gzip
 import json
@@ -22,7 +22,7 @@ SIZES = {"inception_v3": 299}
 
 
 def write_onnx(module, inputs, path):
-    """In training mode and as it is, so that batch norms stay; data of more than 64 numbers and stack traces are left out."""
+    """Exports in training mode and without folding, so that batch norms stay. Data of more than 64 numbers and stack traces are removed."""
     import onnx
 
     torch.onnx.export(module.train(), (inputs,), path, dynamo=True, external_data=False, verbose=False,
@@ -47,7 +47,7 @@ def write_record(module, inputs, named, path, title):
 
 
 def hugging_face():
-    """Networks of the files small_*.yaml in tests/imports/data, in both ways to compute attention."""
+    """The networks of the files small_*.yaml in tests/imports/data, with both ways to compute attention."""
     import transformers as hf
 
     tokens = torch.zeros(2, 64, dtype=torch.long)

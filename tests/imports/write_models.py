@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Imports the records of record_graphs.py: write_models.py FOLDER PATTERN FOLDER_OF_RECORDS...
+"""Imports the records of record_graphs.py as model files: write_models.py FOLDER PATTERN FOLDER_OF_RECORDS...
 
-"resnet50.json.gz" becomes FOLDER/resnet50.json.yaml, with the importer's count of parameters as the published one.
+"resnet50.json.gz" becomes FOLDER/resnet50.json.yaml, with the importer's count of parameters as the published count.
 """
 import gzip
 import json

@@ -23,7 +23,7 @@ TEST(Clocks, CountOurOwnWork) {
   while (std::chrono::steady_clock::now() < end) sink = sink + 1;
   const CpuClocks after = read_cpu_clocks();
   EXPECT_GE(after.wall_seconds - before.wall_seconds, 0.3);
-  // Independent of other programs: this process ran, or it waited for the core.
+  // The sum does not depend on other programs: this process either ran, or it waited for the core.
   const double own = after.own_seconds - before.own_seconds;
   EXPECT_GT(own, 0);
   EXPECT_LE(own, after.wall_seconds - before.wall_seconds + 0.02);
@@ -62,12 +62,12 @@ TEST(Disturbance, LeavesOutWhatDoesNotCount) {
   EXPECT_EQ(before.own_seconds, 1);
   EXPECT_EQ(before.queued_seconds, 0.25);
   const Disturbance rest = disturbance(before, clocks(15, 108, 6.4), 2);
-  EXPECT_NEAR(rest.seconds, 2, 1e-12);   // 5 without 3
-  EXPECT_NEAR(rest.foreign, 0, 1e-12);   // 8 without 6: our own 2
-  EXPECT_NEAR(rest.stolen, 0.2, 1e-12);  // 1.4 without 1
+  EXPECT_NEAR(rest.seconds, 2, 1e-12);   // 5 s without the 3 s left out
+  EXPECT_NEAR(rest.foreign, 0, 1e-12);   // 8 s without 6 s are our own 2 s
+  EXPECT_NEAR(rest.stolen, 0.2, 1e-12);  // 1.4 s without 1 s
 }
 
-// The kernel counts in ticks of 10 ms: over short times the difference is rounding.
+// The kernel counts in ticks of 10 ms, so differences over short times are rounding.
 TEST(Disturbance, IsNotClaimedForShortTimes) {
   EXPECT_FALSE(disturbed(disturbance(clocks(1, 10, 0), clocks(1.05, 10.03, 0), 0)));
 }

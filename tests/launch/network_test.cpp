@@ -58,7 +58,8 @@ TEST_F(LinkedHostsHere, ReachEachOtherAndAreRemoved) {
       for (int rank = 0; rank < hosts; ++rank) {
         const std::string &mine = links.host(rank).address,
                           &peer = links.host((rank + 1) % hosts).address;
-        // A TCP connection that is refused has crossed the link; one that is not times out.
+        // A refused TCP connection has crossed the link; a connection that cannot cross it times
+        // out.
         ranks.push_back(
             in_bash(fmt::format("ip addr show eth0 | grep -q {} || exit 3; "
                                 "(echo > /dev/tcp/{}/9) 2>&1 | grep -q 'Connection refused'",
@@ -72,7 +73,8 @@ TEST_F(LinkedHostsHere, ReachEachOtherAndAreRemoved) {
   }
 }
 
-// Nobody waits for the rest; "cannot" would be another answer.
+// An interrupt must end the setup at once as an InterruptError, not as an answer that links cannot
+// be made.
 TEST_F(LinkedHostsHere, CtrlCWhileTheyAreMadeIsSaidAndLeavesNothing) {
   const InterruptGuard guard;
   ::raise(SIGINT);
@@ -102,12 +104,12 @@ TEST_F(LinkedHostsHere, SendBuffersAreAsLargeAsTheyWouldGrow) {
 TEST_F(LinkedHostsHere, LeftoversOfADeadProcessAreRemoved) {
   const pid_t child = ::fork();
   if (child == 0) {
-    new LinkedHosts(2, 125e6);  // never destroyed
+    new LinkedHosts(2, 125e6);  // the destructor never runs
     _exit(0);
   }
   ::waitpid(child, nullptr, 0);
   ASSERT_EQ(namespaces_of(child), 2);
-  remove_stale_hosts();  // another test may be quicker
+  remove_stale_hosts();  // another test may remove the leftovers first
   EXPECT_EQ(namespaces_of(child), 0);
 }
 

@@ -1,4 +1,4 @@
-// Do all threads of the process go to one core, and back?
+// Do all threads of the process move to one core, and back?
 #include "launch/one_core.hpp"
 
 #include <gtest/gtest.h>

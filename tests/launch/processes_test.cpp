@@ -1,4 +1,4 @@
-// Do ranks start as asked, and does every bad end of one have a clear end for all?
+// Do ranks start as requested, and does every bad end of a rank end all ranks with a clear message?
 #include "launch/processes.hpp"
 
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ TEST(Processes, ArePinned) {
   EXPECT_EQ(text_of(folder.result_file(0)), fmt::format("Cpus_allowed_list:\t{}\n", rank.core));
 }
 
-// Runs `script` once the other rank has written its process number.
+// A rank that runs `script` once another rank has written its process number to the file.
 RankProcess when_started(const std::filesystem::path& number, const char* script) {
   return shell(fmt::format("while [ ! -s {} ]; do sleep 0.02; done; {}", number.string(), script));
 }
@@ -166,7 +166,7 @@ TEST(Processes, CtrlCEndsAllAndKeepsWhatIsThere) {
   EXPECT_EQ(text_of(folder.result_file(1)), "partial\n");
   EXPECT_TRUE(gone(folder.file("0")));
   EXPECT_TRUE(gone(folder.file("1")));
-  // Later calls get the same answer.
+  // Calls after the interrupt get the same answer.
   EXPECT_EQ(run_processes({shell("exit 0")}).how, LaunchEnd::How::interrupted);
 }
 

@@ -1,4 +1,4 @@
-// When is a figure measured often enough?
+// When has a figure been measured often enough?
 #include "launch/stopping.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ std::vector<double> one_to(int n) {
   return values;
 }
 
-// Ranks from the published tables of binomial(n, 1/2) at 95 %: 6 -> 1st and 6th, 10 -> 2nd and 9th,
-// 20 -> 6th and 15th, 50 -> 18th and 33rd.
+// The order statistics come from published tables of binomial(n, 1/2) at 95 %: for 6 samples the
+// 1st and 6th, for 10 the 2nd and 9th, for 20 the 6th and 15th, for 50 the 18th and 33rd.
 TEST(MedianInterval, UsesTheTabledOrderStatistics) {
   const auto expect = [](int n, double low, double high) {
     const MedianInterval interval = median_interval(one_to(n));
@@ -38,7 +38,7 @@ TEST(MedianInterval, FiveSamplesSayNothing) {
 
 TEST(MedianInterval, CoversTheMedianAtLeast95TimesInAHundred) {
   std::mt19937 random(7);
-  std::lognormal_distribution<double> draw(0, 0.5);  // median 1
+  std::lognormal_distribution<double> draw(0, 0.5);  // the median is 1
   int covered = 0;
   constexpr int trials = 4000;
   for (int trial = 0; trial < trials; ++trial) {

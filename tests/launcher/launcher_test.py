@@ -1,5 +1,5 @@
-"""Does ./lockstep install and build what a call needs, no more, and once when two ask at the same time?
-Packages, apt and CMake are stand-ins that note how they were called."""
+"""Does ./lockstep install and build exactly what a call needs, and only once if two calls come at the same time?
+Stand-ins for packages, apt and CMake note how they were called."""
 import os
 import pathlib
 import shutil
@@ -14,7 +14,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 STAND_INS = {
     "dpkg-query": 'grep -qxF "${@: -1}" "$STATE/installed" && echo installed; true',
     "sudo": 'exec "$@"',
-    # Two at once would be refused by dpkg's lock.
+    # dpkg's lock would refuse two installations at a time.
     "apt-get": """
         [[ $1 != update ]] || exit 0
         mkdir "$STATE/dpkg-lock" || { echo "Could not get lock" >&2; exit 100; }
@@ -93,7 +93,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(self.call("train", "--ranks", "2"), "lockstep-calibrate train --ranks 2\n")
         self.assertTrue([line for line in self.log("install") if "libtorch-dev" in line])
 
-    # From docs/help.txt, which docs/update --check holds against what the program prints.
+    # The help comes from docs/help.txt; docs/update --check compares this file with the program's output.
     def test_help_builds_nothing(self):
         self.assertIn("\nQuestions:\n", self.call("--help"))
         for words in (["run"], ["closed-loop"], ["calibrate"], ["calibrate", "collectives"]):
@@ -103,7 +103,7 @@ class Launcher(unittest.TestCase):
         self.assertIn("'rnu' is not known", unknown.communicate(timeout=60)[1])
         self.assertEqual(unknown.returncode, 2)
         self.assertEqual(self.log(), [])
-        # A built program answers for itself, even if a source is newer.
+        # A built program prints its own help, even if a source is newer.
         self.call("list", "models")
         (self.root / "sim" / "new.cpp").touch()
         built = len(self.log())
@@ -127,7 +127,7 @@ class Launcher(unittest.TestCase):
         self.assertIn("--quick", self.call("test", "--help"))
         self.assertEqual(self.log(), [])
 
-    # nproc says 1 where OMP_NUM_THREADS does, which ./lockstep sets for the tests.
+    # nproc answers OMP_NUM_THREADS if this variable is set, and ./lockstep sets it to 1 for the tests.
     def test_as_many_tests_at_a_time_as_cores(self):
         cores = len(os.sched_getaffinity(0))
         self.assertIn(f" -j {cores}\n", self.call("test"))

@@ -1,5 +1,5 @@
-// Does the fast allocator do the same as a slow one written from the rules, and do its blocks
-// always tile their segments?
+// Does the fast allocator return the same blocks as a slow one written from the rules, and do its
+// blocks always tile their segments?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t mib = 1024 * 1024;
 
-// Linear searches over plain lists; default options only.
+// An allocator with linear searches over plain lists; default options only.
 class NaiveAllocator {
  public:
   explicit NaiveAllocator(std::int64_t capacity) : capacity_(capacity) {}
@@ -91,7 +91,7 @@ class NaiveAllocator {
   };
   Piece* search(std::int64_t bytes, int stream, bool large) {
     Piece* best = nullptr;
-    for (Segment& segment : segments_) {  // in order of address: the first of equals wins
+    for (Segment& segment : segments_) {  // in order of address: the first of equal candidates wins
       if (segment.stream != stream || segment.large != large) continue;
       for (Piece& piece : segment.pieces) {
         if (piece.owner < 0 && piece.bytes >= bytes && (!best || piece.bytes < best->bytes)) {

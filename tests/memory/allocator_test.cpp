@@ -1,4 +1,4 @@
-// Does each rule of the caching allocator hold by itself? (facts 118-122)
+// Does each rule of the caching allocator hold (facts 118-122)?
 #include "memory/allocator.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(Allocator, PutsTheCublasWorkspaceIntoATwentyMebibyteSegment) {
   allocator.allocate(8'519'680);  // fact 124
   EXPECT_EQ(allocator.allocated(), 8'519'680);
   EXPECT_EQ(allocator.reserved(), 20 * mib);
-  allocator.allocate(8'519'680);  // the second handle's fits beside it
+  allocator.allocate(8'519'680);  // the second handle's workspace fits beside the first
   EXPECT_EQ(allocator.reserved(), 20 * mib);
 }
 
@@ -90,7 +90,7 @@ TEST(Allocator, ServesTheSmallestFreeBlockThatFits) {
   const auto medium = allocator.allocate(30 * mib);
   allocator.free(large);
   allocator.free(medium);
-  EXPECT_EQ(allocator.allocate(29 * mib), medium);  // remainder 1 MiB: not split
+  EXPECT_EQ(allocator.allocate(29 * mib), medium);  // the remainder of 1 MiB is not split off
   EXPECT_EQ(allocator.reserved(), 70 * mib);
 }
 
@@ -158,7 +158,7 @@ TEST(Allocator, CannotReleaseASegmentThatIsPartlyInUse) {
   CachingAllocator allocator(options);
   const auto front = allocator.allocate(60 * mib);
   allocator.free(front);
-  allocator.allocate(8 * mib);  // the front of the cached segment
+  allocator.allocate(8 * mib);  // at the front of the cached segment
   EXPECT_EQ(allocator.reserved(), 60 * mib);
   allocator.allocate(53 * mib);
   EXPECT_TRUE(allocator.out_of_memory());
@@ -189,7 +189,8 @@ TEST(Allocator, NeverSplitsOversizeBlocks) {
   EXPECT_EQ(allocator.block_bytes(close), 100 * mib);
 }
 
-// Over random programs: the same peaks, and the same blocks in the end.
+// Touching a block must have the same effect as allocating and freeing it: over random programs the
+// peaks and the final blocks are equal.
 TEST(Allocator, TouchingIsAllocatingAndFreeingAtOnce) {
   std::mt19937 draw(7);
   const auto below = [&](std::int64_t most) { return static_cast<std::int64_t>(draw()) % most; };
@@ -233,8 +234,8 @@ TEST(Allocator, TouchingIsAllocatingAndFreeingAtOnce) {
   }
 }
 
-// A block of 30 MiB between two others is too small for 40 MiB: the caching allocator reserves a segment more,
-// an expandable one only whole pages of what lives at once.
+// A freed block of 30 MiB between two live blocks is too small for 40 MiB. The caching allocator
+// reserves a further segment; an expandable segment reserves only the pages that live at once.
 TEST(Allocator, ExpandableSegmentsReserveTheMostThatLives) {
   for (const AllocatorKind kind : {AllocatorKind::cuda_caching, AllocatorKind::expandable}) {
     AllocatorOptions options;

@@ -1,5 +1,5 @@
-// Does the prediction agree with memory measured in real runs, and does it call none of the runs
-// out of memory that fitted?
+// Does the prediction agree with memory that real runs measured, and does it predict no
+// out-of-memory error for runs that fitted?
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,9 +20,9 @@ std::string test_model(const std::string& name) {
   return std::string(LOCKSTEP_SOURCE_DIR) + "/tests/memory/models/" + name + ".yaml";
 }
 
-// LibTorch 1.13 on one CPU core, fp32, gradients set to none before the step: live bytes after
-// forward and peak in forward and backward, both without parameters, momentum and input (measured
-// with LibTorch's memory reporter, in MB to the digits given).
+// LibTorch 1.13 on one CPU core in fp32, gradients set to none before the step. Live bytes after
+// forward and the peak of forward and backward, both without parameters, momentum and input, as
+// LibTorch's memory reporter printed them, in MB.
 struct CpuRow {
   const char* model;
   int batch;
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Measured, CpuMemory,
                            return fmt::format("{}_{}", row.param.model, row.param.batch);
                          });
 
-// Runs that are known to have fitted.
+// A published run that fitted into its device's memory.
 enum class Kind { one_gpu, ddp, fsdp };
 struct FittedRow {
   const char* model;
@@ -68,7 +68,7 @@ struct FittedRow {
 
 constexpr Precision amp = Precision::amp_fp16, fp32 = Precision::fp32, bf16 = Precision::pure_bf16;
 
-constexpr double channels = 24 * 12.0 * 1024 * 1024;  // of a communicator (fact 110)
+constexpr double channels = 24 * 12.0 * 1024 * 1024;  // of one communicator (fact 110)
 
 StepMemory memory_of(const FittedRow& row, const TrainingStep& step, const Device& device) {
   if (row.kind == Kind::fsdp) {
@@ -105,7 +105,7 @@ TEST_P(FittedRun, IsNotCalledOutOfMemory) {
   const Device device = load_device(row.device);
   const StepMemory memory = memory_of(row, step, device);
   EXPECT_FALSE(memory.out_of_memory) << memory.failed_at << ", short of " << memory.shortfall;
-  // And the batch was chosen to use the card: a prediction of next to nothing would be wrong too.
+  // The source chose the batch to fill the card, so a tiny prediction would be wrong as well.
   EXPECT_GT(memory.device, 0.05 * device.memory_bytes);
   EXPECT_LE(memory.device, device.memory_bytes);
 }
@@ -171,8 +171,8 @@ TEST(StepMemorySpeed, PlaysAThousandLayersInMilliseconds) {
   EXPECT_LT(best_of_five("efficientnet_v2_l"), 30e-3);  // 1092 layers
 }
 
-// ATen's own matrix product takes fewer than 16 images (ConvParams::use_mkldnn); 48 and 32 channels
-// are whole blocks.
+// Below 16 images ATen's own matrix product computes the convolution (ConvParams::use_mkldnn),
+// which needs no workspace. The channel counts 48 and 32 are whole blocks of oneDNN.
 TEST(HostWorkspace, OfOneByOneConvolutionsBeginsAtSixteenImages) {
   Layer layer;
   Kernel& kernel = layer.forward.emplace_back();

@@ -1,6 +1,6 @@
-// Does a rank of a mesh need the memory that genuine PyTorch's allocator says? The rows are peaks of
-// torch.cuda.max_memory_allocated() over three steps of DTensor's tensor parallelism, PyTorch 2.15, on a
-// stub of the CUDA runtime. Nothing reduces gradients, as on a single GPU.
+// Does a rank of a mesh need the memory that genuine PyTorch's allocator reports? The rows are
+// peaks of torch.cuda.max_memory_allocated() over three steps of DTensor's tensor parallelism,
+// PyTorch 2.15, on a stub of the CUDA runtime. As on a single GPU, nothing reduces gradients.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,8 +15,9 @@ struct MeshRow {
   ParallelOptions parallel;
   bool large;       // 4 layers of 4096 features, fp32, AdamW; else 8 of 2048, bf16, fused AdamW
   double backward;  // bytes: the genuine peak of forward and backward
-  // Of the whole step. 0 = that of the update, in which DTensor's gradient of the embedding is still a view
-  // of the whole table's: nothing here keeps that.
+  // Bytes: the genuine peak of the whole step. 0 = the peak lies in the update, where DTensor's
+  // gradient of the embedding is still a view of the whole table's gradient; the simulator does not
+  // model this.
   double peak;
 };
 

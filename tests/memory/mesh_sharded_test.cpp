@@ -1,6 +1,7 @@
-// Does a rank of a mesh that shards its share with FSDP2 need the memory that genuine PyTorch's allocator
-// says? The rows are peaks of torch.cuda.max_memory_allocated() over three steps, PyTorch 2.15 on a stub of
-// the CUDA runtime: DTensor's tensor parallelism, context_parallel, parameters in bf16, reduction in fp32.
+// Does a rank that shards its part of a mesh with FSDP2 need the memory that genuine PyTorch's
+// allocator reports? The rows are peaks of torch.cuda.max_memory_allocated() over three steps,
+// PyTorch 2.15 on a stub of the CUDA runtime, with DTensor's tensor parallelism, context_parallel,
+// parameters in bf16 and reduction in fp32.
 #include <gtest/gtest.h>
 
 #include "sharded.hpp"
@@ -14,14 +15,14 @@ enum class Again { nothing, blocks, operators };
 struct ShardedRow {
   const char* name;
   std::int64_t tensor;
-  bool sequence;  // and a split loss
+  bool sequence;  // sequence parallelism and a loss of split logits
   std::int64_t context;
   ContextExchange exchange;
   int data;
   Again again;
   bool large;  // 4 layers of 4096 features; else 8 of 2048
   std::int64_t tokens;
-  double genuine;  // bytes
+  double genuine;  // bytes: the genuine peak
 };
 
 class ShardedMesh : public testing::TestWithParam<ShardedRow> {};
@@ -60,8 +61,8 @@ TEST_P(ShardedMesh, AgreesWithGenuinePyTorch) {
   EXPECT_NEAR(memory.allocated, row.genuine, error * row.genuine) << memory.moment;
 }
 
-// torchtitan 0.3.0's Llama 3 8B of four layers on eight ranks, whose loss is in eight pieces, and with "loss": "plain"
-// (calibrate/oracle/meshes/genuine.jsonl).
+// Llama 3 8B with four layers on eight ranks, trained by torchtitan 0.3.0 with its loss in eight
+// pieces, and with "loss": "plain" (calibrate/oracle/meshes/genuine.jsonl).
 TEST(LossInPieces, AgreesWithGenuineTorchtitan) {
   for (const auto& [pieces, genuine] : {std::pair{8, 15271513600.0}, {1, 22218853376.0}}) {
     StepOptions options;

@@ -1,4 +1,5 @@
-// Small hand-built training steps whose memory can be worked out on paper.
+// Small hand-made training steps whose memory can be worked out on paper. Used by the tests of this
+// room.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace lockstep {
 
 inline constexpr double kib = 1024, mib = 1024 * kib, gib = 1024 * mib;
 
-// A linear layer without bias: saves its input, one output, one weight of `elements`.
+// A linear layer without bias. It saves its input and has one output and one weight of `elements`.
 inline Layer linear_layer(int index, const std::string& block, double input_bytes,
                           double output_bytes, std::int64_t elements) {
   Layer layer;
@@ -31,13 +32,13 @@ inline Layer linear_layer(int index, const std::string& block, double input_byte
   return layer;
 }
 
-// Autocast's copy of layer `layer`'s weight.
+// Autocast's half-precision copy of the weight of layer `layer`.
 inline SavedTensor weight_copy(double bytes, int layer) {
   return {"weight_half", bytes, 10 + layer, layer, true};
 }
 
-// `layers` equal linear layers, each a block of its own; activations of `bytes`, weights of
-// `elements`.
+// A chain of equal linear layers, each a block of its own, with activations of `bytes` bytes and
+// weights of `elements` elements.
 inline TrainingStep chain(int layers, double bytes, std::int64_t elements,
                           Precision precision = Precision::fp32) {
   TrainingStep step;
@@ -52,7 +53,7 @@ inline TrainingStep chain(int layers, double bytes, std::int64_t elements,
   return step;
 }
 
-// A GPU without context and library workspaces: what is left is the model's own memory.
+// A GPU without context and library workspaces, so that only the model's own memory counts.
 inline Device bare_gpu(double memory_bytes = 80 * gib) {
   Device device;
   device.memory_bytes = memory_bytes;

@@ -1,4 +1,4 @@
-// Is a pipeline rank's memory that of genuine PyTorch, and of closed forms?
+// Does a pipeline rank need the memory that genuine PyTorch reports, and that closed forms give?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using enum PipelineSchedule;
 
-// The ranks of a pipeline: their layers and what they do.
+// The layers and the programs of the ranks of a pipeline.
 struct Ranks {
   std::vector<JoinedParts> steps;
   std::vector<RankProgram> programs;
@@ -56,7 +56,8 @@ struct GenuineRow {
   bool return_outputs = false;
 };
 
-// The Llama of the oracle: 8 layers, 2048 wide, 16 heads, 5632 in the MLP, 32000 words, 2048 tokens.
+// The Llama of the oracle: 8 layers of 2048 features, 16 heads, 5632 features in the MLP, 32000
+// words, 2048 tokens.
 TrainingStep llama(Precision precision, bool checkpointed = false) {
   StepOptions options;
   options.precision = precision;
@@ -97,8 +98,8 @@ TEST_P(GenuinePipeline, HasThePredictedMemory) {
 }
 
 constexpr Precision fp32 = Precision::fp32, bf16 = Precision::pure_bf16;
-// PyTorch 2.15's torch.distributed.pipelining on a CUDA runtime that computes nothing: its schedules, autograd and
-// allocator, fact 12 for `return_outputs`.
+// Rows of PyTorch 2.15's torch.distributed.pipelining on a CUDA runtime that computes nothing, with
+// PyTorch's own schedules, autograd and allocator. Fact 12 explains `return_outputs`.
 INSTANTIATE_TEST_SUITE_P(
     Rows, GenuinePipeline,
     testing::Values(
@@ -114,13 +115,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 constexpr double activation = 4 * mib, weight = 16 * mib;
 
-// Six linear layers on as many stages; a layer keeps its input.
+// Six linear layers, one on each of six stages. A layer keeps its input.
 TrainingStep linear_chain() {
   return chain(6, activation, static_cast<std::int64_t>(weight / 4));
 }
 
-// 1F1B, in the backward of a rank that is neither first nor last: its weight and the sum of gradients, a new
-// gradient that is added, p - r inputs, and the gradients that came and go (fact H67).
+// In 1F1B, rank r of p (neither first nor last) has its peak in a backward: its weight, the sum of
+// gradients, a new gradient that is added to the sum, the inputs of p - r micro-batches in flight,
+// and the gradients that arrived and leave (fact H67).
 TEST(PipelineMemory, OfOneForwardOneBackward) {
   for (const int micro_batches : {8, 20}) {
     const std::vector<double> bytes =
@@ -133,8 +135,9 @@ TEST(PipelineMemory, OfOneForwardOneBackward) {
   }
 }
 
-// GPipe: every micro-batch's input and what is sent, until all forwards are done. From then on an input goes
-// with each backward, and a gradient stays that is sent but not waited for until the step ends (fact H68).
+// In GPipe, a rank keeps the input and the sent output of every micro-batch until all forwards are
+// done. From then on each backward frees an input; a sent gradient stays, because the rank waits
+// for its sends only at the end of the step (fact H68).
 TEST(PipelineMemory, OfGPipeGrowsWithMicroBatches) {
   for (const int micro_batches : {8, 20}) {
     const std::vector<double> bytes =
@@ -148,8 +151,9 @@ TEST(PipelineMemory, OfGPipeGrowsWithMicroBatches) {
   }
 }
 
-// What the zero-bubble paper keeps for weights' gradients, a layer's input and its output's gradient, is less
-// than PyTorch's whole graph. The first rank is left out: its part does not halve backward in PyTorch.
+// For the weights' gradients the zero-bubble paper keeps a layer's input and its output's gradient;
+// PyTorch keeps the whole graph, which is more. The first rank is left out, because PyTorch does
+// not halve its backward.
 TEST(PipelineMemory, OfHalvedBackwardIsLessWithoutTheGraph) {
   const TrainingStep whole = llama(bf16);
   for (const auto& [schedule, chunks] : {std::pair{zb1p, 1}, {zb1p, 2}, {zb_h2, 1}, {zbv, 2}}) {
@@ -173,7 +177,8 @@ TEST(PipelineMemory, IsLessWithCheckpointing) {
   }
 }
 
-// A settled shape's peak is the whole one's.
+// A shape that is cut to fewer micro-batches, once their memory has settled, has the peak of the
+// whole shape.
 TEST(PipelineMemory, IsSettledWithFewMicroBatches) {
   const TrainingStep whole = llama(bf16);
   for (const auto& [schedule, chunks] : {std::pair{one_f_one_b, 1},
@@ -197,7 +202,8 @@ TEST(PipelineMemory, IsSettledWithFewMicroBatches) {
   }
 }
 
-// Every block is given back: each step's peak is the same, and twice as many steps need no more.
+// A step gives every block back: all steps have the same peak, and twice as many steps need no more
+// memory.
 RC_GTEST_PROP(PipelineMemory, LosesNothing, ()) {
   const PipelineSchedule schedule =
       *rc::gen::element(gpipe, one_f_one_b, interleaved, looped_bfs, zb1p, zb_h2, zbv, dualpipe_v);

@@ -1,5 +1,5 @@
-// Does a rank that holds the whole model need what a calculation by hand says? All sizes are
-// multiples of 2 MiB and above 10 MiB, so that every tensor is its own segment.
+// Does a rank that holds the whole model need the memory that a calculation by hand gives? All
+// sizes are multiples of 2 MiB and above 10 MiB, so that every tensor has a segment of its own.
 #include <gtest/gtest.h>
 
 #include "memory/step_memory.hpp"
@@ -8,7 +8,7 @@
 namespace lockstep::replicated_test {
 namespace {
 
-// Three layers, activations of 16 MiB, weights of 12 Mi elements = 48 MiB.
+// Three layers with activations of 16 MiB and weights of 12 Mi elements, 48 MiB.
 constexpr double a = 16 * mib, w = 48 * mib;
 TrainingStep three_layers() {
   return chain(3, a, 12 * 1024 * 1024);
@@ -16,13 +16,15 @@ TrainingStep three_layers() {
 
 TEST(ReplicatedMemory, ForwardKeepsTheInputsOfAllLayers) {
   const StepMemory memory = step_memory(three_layers(), {}, bare_gpu());
-  EXPECT_EQ(memory.after_forward, 2 * a);  // the first layer's is the step's input
+  // the first layer keeps the step's input, which is not counted
+  EXPECT_EQ(memory.after_forward, 2 * a);
 }
 
 TEST(ReplicatedMemory, PeakWithoutStateIsAtTheEndOfBackward) {
   const StepMemory memory = step_memory(three_layers(), {}, bare_gpu());
-  // Parameters, input, all three weight gradients, and the gradient of fc0's output; the saved
-  // activations are gone. (fc1's backward has 5w + 4a.)
+  // At the end of backward there are the parameters, the step's input, all three weight gradients,
+  // and the gradient of fc0's output. The saved activations are gone. (In fc1's backward there are
+  // 5w + 4a.)
   EXPECT_EQ(memory.allocated, 3 * w + a + 3 * w + a);
   EXPECT_EQ(memory.moment, "backward of fc0");
   EXPECT_EQ(memory.at_peak.at("parameters"), 3 * w);
@@ -57,9 +59,10 @@ TEST(ReplicatedMemory, BucketViewsLeaveOneTransientGradient) {
   plan.replicated.bucket_bytes = {w, 2 * w};
   plan.replicated.gradient_as_bucket_view = true;
   const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
-  // fc2's backward: parameters, buckets, input, two saved activations, the gradient of its input
-  // (its own output's is the loss's, which nobody allocated) and one weight gradient; or fc1's with
-  // two activation gradients and one saved activation less.
+  // In fc2's backward there are the parameters, the buckets, the step's input, two saved
+  // activations, the gradient of fc2's input and one weight gradient. (The gradient of fc2's output
+  // comes from the loss and is not allocated.) fc1's backward needs as much, with two activation
+  // gradients and one saved activation.
   EXPECT_EQ(memory.allocated, 3 * w + 3 * w + a + 2 * a + a + w);
   EXPECT_EQ(memory.at_peak.at("gradients"), w);
   EXPECT_EQ(memory.at_peak.at("buckets"), 3 * w);
@@ -81,19 +84,20 @@ TEST(ReplicatedMemory, AccumulationAddsOneTransientGradient) {
   MemoryPlan plan;
   plan.micro_batches = 4;
   const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
-  // Second micro-batch: all gradients stay, one layer's fresh ones beside them. The highest moment
-  // is fc2's backward: nothing of the saved activations is gone.
+  // In the second micro-batch all gradients stay, and a layer's fresh gradient lies beside them.
+  // The peak is fc2's backward, where all saved activations are still there.
   EXPECT_EQ(memory.allocated, 3 * w + 3 * w + w + a + 2 * a + a);
 }
 
-// Gradients of bf16 are as large as w / 2 here, those that stay are fp32, and live in the buckets where
-// there are some.
+// With bf16 parameters a fresh gradient has w / 2 bytes. The main gradients are fp32 and stay for
+// the whole step, in the buckets if there are any.
 TEST(ReplicatedMemory, MainGradientsStayForGood) {
   TrainingStep step = three_layers();
   step.precision = Precision::master_bf16_fp32_gradients;
   const double parameters = 3 * (w / 2), gradients = 3 * w;
   const StepMemory memory = step_memory(step, {}, bare_gpu());
-  // fc2's backward: its fresh gradient, two saved activations, the input, the gradient of its own.
+  // In fc2's backward there are its fresh gradient, two saved activations, the step's input, and
+  // the gradient of fc2's input.
   EXPECT_EQ(memory.allocated, parameters + gradients + w / 2 + 4 * a);
   EXPECT_EQ(memory.at_peak.at("gradients"), gradients + w / 2);
   MemoryPlan plan;
@@ -103,6 +107,23 @@ TEST(ReplicatedMemory, MainGradientsStayForGood) {
   const StepMemory bucketed = step_memory(step, plan, bare_gpu());
   EXPECT_EQ(bucketed.allocated, memory.allocated);
   EXPECT_EQ(bucketed.at_peak.at("buckets"), gradients);
+}
+
+// nanotron: fp32 gradients for good; those of bf16, as large as w / 2, stay until backward has ended.
+TEST(ReplicatedMemory, GradientsThatJoinLateStayToTheEndOfBackward) {
+  TrainingStep step = three_layers();
+  step.precision = Precision::master_bf16_fp32_gradients;
+  MemoryPlan plan;
+  plan.replicated.gradients_join_late = true;
+  const StepMemory memory = step_memory(step, plan, bare_gpu());
+  // fc1's backward: parameters, the fp32 gradients, two of bf16, the input, what fc1 saved and two gradients of
+  // activations. (fc0's has three of bf16 and 2a.)
+  EXPECT_EQ(memory.allocated, 3 * (w / 2) + 3 * w + 2 * (w / 2) + 4 * a);
+  EXPECT_EQ(memory.moment, "backward of fc1");
+  plan.micro_batches = 4;
+  EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated);
+  plan.replicated.bucket_bytes = {w / 2, w};  // DDP's, of bf16
+  EXPECT_EQ(step_memory(step, plan, bare_gpu()).allocated, memory.allocated + 3 * (w / 2));
 }
 
 TEST(ReplicatedMemory, AutocastWeightCopiesLiveUntilTheirLayersBackward) {
@@ -127,12 +148,12 @@ TEST(ReplicatedMemory, CheckpointingKeepsBlockInputsAndOneBlock) {
   for (int i = 0; i < 6; ++i) step.layers[i].block = i < 3 ? "h.0" : "h.1";
   EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, 5 * a);
   for (Layer& layer : step.layers) layer.checkpointed = true;
-  EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, a);  // what enters h.1
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).after_forward, a);  // the input of h.1
 }
 
 TEST(ReplicatedMemory, KeptOutputsStayThroughForward) {
-  // Two blocks of three layers, the second of each keeps its output: what enters h.1, and one of
-  // each block.
+  // Two blocks of three layers, of which the second keeps its output: the input of h.1 stays, and
+  // one output of each block.
   TrainingStep step = chain(6, a, 1024);
   for (int i = 0; i < 6; ++i) {
     step.layers[i].block = i < 3 ? "h.0" : "h.1";
@@ -141,7 +162,8 @@ TEST(ReplicatedMemory, KeptOutputsStayThroughForward) {
   }
   const double kept = step_memory(step, {}, bare_gpu()).after_forward;
   EXPECT_EQ(kept, 3 * a);
-  // It is not allocated a second time: h.1's backward has its three inputs either way.
+  // Recomputation does not allocate the kept output a second time: h.1's backward has its three
+  // inputs in both cases.
   for (Layer& layer : step.layers) layer.keeps_output = false;
   const StepMemory whole = step_memory(step, {}, bare_gpu());
   for (Layer& layer : step.layers) layer.keeps_output = layer.name == "fc4";
@@ -159,8 +181,8 @@ TEST(ReplicatedMemory, CheckpointedBlockKeepsAnInputThatNobodySaves) {
 }
 
 TEST(ReplicatedMemory, ResidualGradientIsSharedAndThenAddedInPlace) {
-  // y = fc0(x); sum = fc1(y) + y; fc3(sum). The gradient of the sum serves both branches, and the
-  // gradient of fc1's input is added into it.
+  // The network is y = fc0(x); sum = fc1(y) + y; fc3(sum). The gradient of the sum serves both
+  // branches, and the gradient of fc1's input is added in place.
   TrainingStep step = chain(2, a, 1024);
   step.layers[0].saved.push_back({"output", a, 1, 0});
   Layer sum;
@@ -176,16 +198,16 @@ TEST(ReplicatedMemory, ResidualGradientIsSharedAndThenAddedInPlace) {
   head.output_storage = 4;
   step.layers.push_back(head);
   const StepMemory memory = step_memory(step, {}, bare_gpu());
-  // Input, y until fc0's backward, and in fc1's backward the shared gradient and that of its input.
-  // A sum that needed a tensor of its own would be one `a` more.
+  // The peak is in fc1's backward: the step's input, y, the shared gradient, and the gradient of
+  // fc1's input. A sum out of place would need one more `a`.
   EXPECT_GE(memory.allocated, 4 * a);
   EXPECT_LT(memory.allocated, 4 * a + mib);
 }
 
 TEST(ReplicatedMemory, ConcatenationsGradientIsSlicedAndSumsAreNewTensors) {
-  // y = fc0(x); both = concat(y, fc1(y)); fc3(both). y's first gradient is a slice of the concat's:
-  // the sum with fc1's needs a tensor of its own while the whole slice and fc1's gradient are still
-  // there.
+  // The network is y = fc0(x); both = concat(y, fc1(y)); fc3(both). The first gradient of y is a
+  // slice of the concatenation's gradient. Its sum with fc1's gradient therefore needs a tensor of
+  // its own, while the whole slice and fc1's gradient are still there.
   TrainingStep step = chain(2, a, 1024);
   step.layers[0].saved.push_back({"output", a, 1, 0});
   Layer both;
@@ -205,8 +227,9 @@ TEST(ReplicatedMemory, ConcatenationsGradientIsSlicedAndSumsAreNewTensors) {
   EXPECT_LT(memory.allocated, a + a + 2 * a + a + a + mib);
 }
 
-// The list of buckets replaces the single one before the second forward, when the gradients of the
-// first step are gone: half a weight goes into the hole of a gradient, which then needs a new place.
+// DDP replaces its single bucket by the list of buckets before the second forward, when the
+// gradients of the first step are gone. The bucket of half a weight takes the hole of a gradient,
+// and this gradient then needs a new segment.
 TEST(ReplicatedMemory, BucketsAreRebuiltBeforeTheSecondStep) {
   MemoryPlan plan;
   plan.replicated.bucket_bytes = {w / 2, 2.5 * w};
@@ -224,19 +247,25 @@ TEST(ReplicatedMemory, TiedHeadGradientIsThereFromTheStartOfBackward) {
   step.layers[2].tied_layer = 0;
   const StepMemory tied = step_memory(step, {}, bare_gpu());
   EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
-  // fc0's backward: the head's part waits, fc1's gradient, the embedding's own part, and the sum.
+  // In fc0's backward there are the waiting gradient of the tied head, fc1's gradient, the
+  // embedding's own gradient, and the sum of the two tied parts.
   EXPECT_EQ(tied.at_peak.at("gradients"), 4 * w);
   EXPECT_EQ(tied.moment, "backward of fc0");
+  // The cast of autocast's head gives back a tensor of its own, to which the embedding's part is added.
+  step.precision = Precision::amp_bf16;
+  EXPECT_EQ(step_memory(step, {}, bare_gpu()).at_peak.at("gradients"), 3 * w);
 }
 
-// Two weights of the same size: only the name tells whose gradient waits, and for how long.
+// Two weights have the same size, so only `tied_layer` tells which gradient waits, and for how
+// long.
 TEST(ReplicatedMemory, TiedGradientWaitsForTheLayerItNames) {
   TrainingStep step = chain(3, a, 12 * 1024 * 1024);
   step.layers[2].parameters.clear();
   step.layers[2].tied_layer = 1;
   const StepMemory tied = step_memory(step, {}, bare_gpu());
   EXPECT_EQ(tied.at_peak.at("parameters"), 2 * w);
-  // fc1's backward adds the head's part to its own, out of place; fc0's finds the sum only.
+  // fc1's backward adds the head's gradient to its own, out of place; in fc0's backward only the
+  // sum remains.
   EXPECT_EQ(tied.at_peak.at("gradients"), 3 * w);
   EXPECT_EQ(tied.moment, "backward of fc1");
 }
@@ -250,11 +279,12 @@ TEST(ReplicatedMemory, CublasWorkspaceIsThereDuringAProductOnly) {
   const StepMemory with = step_memory(three_layers(), plan, device);
   const StepMemory without = step_memory(three_layers(), plan, bare_gpu());
   EXPECT_EQ(with.moment, "optimizer step");
-  EXPECT_EQ(with.allocated, without.allocated);  // no product runs then
+  EXPECT_EQ(with.allocated, without.allocated);  // no product runs at the peak
   EXPECT_GT(with.reserved, without.reserved);
 }
 
-// Where a profile says what libraries keep, it is there all the time, and no product takes more.
+// If a profile states how much memory libraries keep, this memory is always there, and a product
+// needs no more.
 TEST(ReplicatedMemory, WorkspaceThatIsKeptIsThereAtThePeak) {
   Device device = bare_gpu();
   device.matmul_workspace_bytes = 8'519'680;
@@ -269,11 +299,16 @@ TEST(ReplicatedMemory, ForLoopOptimizersNeedTemporariesOfTheTensorInHand) {
   MemoryPlan plan;
   plan.optimizer.state_bytes_per_element = 8;
   const StepMemory without = step_memory(three_layers(), plan, bare_gpu());
-  plan.optimizer.largest_temporary_bytes_per_element = 8;
+  plan.optimizer.loop.scratch = 4;
   const StepMemory with = step_memory(three_layers(), plan, bare_gpu());
   EXPECT_EQ(with.moment, "optimizer step");
-  EXPECT_EQ(with.at_peak.at("temporaries"), 2 * w);
+  EXPECT_EQ(with.at_peak.at("temporaries"), w);
   EXPECT_GT(with.allocated, without.allocated);
+  // The denominator of the tensor before is there until this one has its own.
+  plan.optimizer.loop.kept = 4;
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 3 * w);
+  plan.optimizer.loop.decayed = 4;
+  EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 4 * w);
 }
 
 TEST(ReplicatedMemory, ATensorOfAnotherRuleHasStateAndTemporariesOfItsOwn) {
@@ -284,7 +319,8 @@ TEST(ReplicatedMemory, ATensorOfAnotherRuleHasStateAndTemporariesOfItsOwn) {
   const StepMemory memory = step_memory(three_layers(), plan, bare_gpu());
   EXPECT_EQ(memory.moment, "optimizer step");
   EXPECT_EQ(memory.at_peak.at("optimizer state"), (2 + 1 + 2) * w);
-  // Its own two and what it has during the whole step; or lists of all three.
+  // The peak has the tensor's own two temporaries and the one that it keeps for the whole step. The
+  // lists of all three tensors need as much.
   EXPECT_EQ(memory.at_peak.at("temporaries"), 3 * w);
   plan.optimizer.others[0].temporaries.push_back(w);
   EXPECT_EQ(step_memory(three_layers(), plan, bare_gpu()).at_peak.at("temporaries"), 4 * w);
@@ -319,7 +355,7 @@ TEST(ServerMemory, HoldsParametersStateAndQueuedGradients) {
   plan.receive_buffers = 2;
   const StepMemory memory = server_memory(plan, bare_gpu());
   EXPECT_EQ(memory.allocated, (1 + 1 + 2) * 2 * w);
-  // bf16 parameters, fp32 gradients: what arrives is larger than what it updates.
+  // With bf16 parameters and fp32 gradients, received gradients are larger than the parameters.
   plan.element_bytes = 2;
   EXPECT_EQ(server_memory(plan, bare_gpu()).allocated, (0.5 + 1 + 2) * 2 * w);
 }

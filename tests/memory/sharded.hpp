@@ -1,4 +1,5 @@
-// One FSDP rank's memory of a step: a unit per block, and the root with what is in none.
+// Helpers for the memory of one FSDP rank: a unit per block, and a root unit with all other layers.
+// Used by the tests of this room.
 #pragma once
 
 #include "memory/step_player.hpp"

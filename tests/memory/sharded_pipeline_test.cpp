@@ -1,4 +1,5 @@
-// Is the memory of a pipeline's rank with FSDP2, alone and with tensor parallelism, that of genuine PyTorch?
+// Does a pipeline's rank with FSDP2, alone and with tensor parallelism, need the memory that
+// genuine PyTorch reports?
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -20,7 +21,8 @@ struct GenuineRow {
   std::vector<double> allocated;  // bytes, by rank of the pipeline
 };
 
-// The Llama of the oracle, and a larger one: 8 layers, mixed precision (bf16 gathered, fp32 reduced).
+// The Llama of the oracle or a larger one, with 8 layers and mixed precision (gathered in bf16,
+// reduced in fp32).
 TrainingStep llama(const GenuineRow& row) {
   StepOptions options;
   options.precision = Precision::pure_bf16;
@@ -33,7 +35,8 @@ TrainingStep llama(const GenuineRow& row) {
   options.parallel.tensor.size = row.tensor;
   options.parallel.tensor.sequence = options.parallel.tensor.split_loss = row.tensor > 1;
   options.activation_checkpointing = row.checkpointed;
-  // With it every rank of the checkpointed row is within 0.7 %, without it one is 1.7 % short.
+  // With the repeated exchange every rank of the checkpointed row is within 0.7 %; without it one
+  // rank is 1.7 % short.
   options.parallel.tensor.repeat_last_exchange = row.checkpointed;
   return build_step(*load_model("llama"), options);
 }
@@ -67,8 +70,8 @@ TEST_P(ShardedPipeline, HasThePredictedMemory) {
   }
 }
 
-// torch.cuda.max_memory_allocated() of PyTorch 2.15 with fully_shard on each block and each stage, parameters
-// gathered once a step, on a CUDA runtime that computes nothing.
+// torch.cuda.max_memory_allocated() of PyTorch 2.15 on a CUDA runtime that computes nothing.
+// fully_shard wraps each block and each stage, and parameters are gathered once a step.
 INSTANTIATE_TEST_SUITE_P(
     Rows, ShardedPipeline,
     testing::Values(

@@ -1,5 +1,5 @@
-// Does an FSDP rank hold what a calculation by hand says? Sizes are multiples of 2 MiB above 10
-// MiB.
+// Does an FSDP rank need the memory that a calculation by hand gives? Sizes are multiples of 2 MiB
+// above 10 MiB.
 #include "sharded.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 namespace lockstep::sharded_test {
 namespace {
 
-// Six layers of 48 MiB in fp32, one unit each, on four ranks; activations small enough to see past.
+// Six layers of 48 MiB in fp32, one unit each, on four ranks. Activations are so small that they
+// hardly count.
 constexpr double w = 48 * mib, shard = w / 4, a = 512;
 constexpr int count = 6;
 TrainingStep network() {
@@ -20,7 +21,7 @@ Sharded sharded(int version, int ranks = 4, bool keep = false) {
   return sharded(network(), version, ranks, keep);
 }
 
-// The activations of 512 B each are a handful of blocks: below 16 KiB.
+// Allows for the activations: a handful of blocks of 512 B, below 16 KiB.
 void expect_about(double actual, double expected) {
   EXPECT_GE(actual, expected);
   EXPECT_LT(actual, expected + 16 * kib);
@@ -28,15 +29,16 @@ void expect_about(double actual, double expected) {
 
 TEST(ShardedMemory, Fsdp1HoldsTwoUnitsAndOneGradientInBackward) {
   const StepMemory memory = sharded_memory(network(), sharded(1), bare_gpu());
-  // Backward of fc1: own parameters, those of fc0 prefetched, its gradient, and five sharded
-  // gradients with the new one still to come; at fc0 no prefetch, six shards.
+  // The peak is fc1's backward: its own parameters, fc0's prefetched ones, fc1's fresh gradient,
+  // and four sharded gradients. (In fc0's backward nothing is prefetched, but five sharded
+  // gradients are there.)
   expect_about(memory.allocated, count * shard + 2 * w + w + 4 * shard);
   EXPECT_EQ(memory.moment, "backward of fc1");
   EXPECT_EQ(memory.at_peak.at("gathered parameters"), 2 * w);
   EXPECT_EQ(memory.at_peak.at("parameters"), count * shard);
-  // What is freed but still used by other streams: one gathered unit (three in all, fact 34), and
-  // up to three gradients being reduced, because the last unit prefetches nothing and so never
-  // waits.
+  // Blocks that are freed but still used by other streams stay reserved: one gathered unit (three
+  // in all, fact 34) and up to three gradients in reduction. The last unit prefetches nothing, so
+  // the host never waits there.
   EXPECT_GE(memory.reserved, memory.allocated + 3 * w);
   EXPECT_LT(memory.reserved, memory.allocated + 4 * w + 32 * mib);
 }
@@ -45,7 +47,7 @@ TEST(ShardedMemory, OnAHostAReductionHoldsItsInputUntilTheNextUnitIsThere) {
   Device host = bare_gpu();
   host.architecture = Architecture::cpu;
   const StepMemory memory = sharded_memory(network(), sharded(1), host);
-  // As on the GPU, and the gradient of fc2 that is being reduced.
+  // As on the GPU, plus the gradient of fc2, which is still being reduced.
   expect_about(memory.allocated, count * shard + 2 * w + 2 * w + 4 * shard);
   EXPECT_EQ(memory.moment, "backward of fc1");
   EXPECT_EQ(memory.at_peak.at("gradients"), 2 * w + 4 * shard);
@@ -56,15 +58,15 @@ TEST(ShardedMemory, Fsdp1JoinsTheGradientsOfAUnitIntoOne) {
   TrainingStep step = network();
   for (int i = 0; i < count; ++i) step.layers[i].block = "h." + std::to_string(i / 2);
   const StepMemory memory = sharded_memory(step, sharded(step, 1), bare_gpu());
-  // Middle unit: its parameters and the first unit's, gradients apart and joined (fact 40), one
-  // shard.
+  // In the backward of the middle unit there are its parameters and the first unit's, its gradients
+  // apart and joined (fact 40), and one sharded gradient.
   expect_about(memory.allocated, count * shard + 2 * (2 * w) + 2 * (2 * w) + 2 * shard);
 }
 
 TEST(ShardedMemory, Fsdp2CopiesOutAndKeepsOneReduction) {
   const StepMemory memory = sharded_memory(network(), sharded(2), bare_gpu());
-  // Backward of fc1: its parameters, fc0's collective output, its gradient, the input of fc2's
-  // reduce-scatter still in flight, four sharded gradients (facts 50-53).
+  // In fc1's backward there are its parameters, the output of fc0's all-gather, fc1's gradient, the
+  // input of fc2's reduce-scatter in flight, and four sharded gradients (facts 50-53).
   expect_about(memory.allocated, count * shard + w + w + w + w + 4 * shard);
   EXPECT_EQ(memory.at_peak.at("temporaries"), w);
 }
@@ -99,8 +101,9 @@ TEST(ShardedMemory, MixedPrecisionGathersHalfAndKeepsFullShards) {
   expect_about(memory.allocated, count * shard + 4 * (w / 2) + 4 * shard);
 }
 
-// FSDP1 casts a unit's half-precision gradient before its reduction: beside it, the next unit's
-// parameters in halves, and the four shards before it; its own comes when the half one is gone.
+// FSDP1 casts a unit's half-precision gradient to fp32 before the reduction. At that moment there
+// are also the next unit's half-precision parameters and four sharded gradients; the unit's own
+// shard is allocated after the half-precision gradient is freed.
 TEST(ShardedMemory, Fsdp1ReducesInFullWhatItGathersInHalf) {
   Sharded plan = sharded(1);
   plan.layout.gather_bytes = 2;
@@ -117,12 +120,14 @@ TEST(ShardedMemory, RootUnitStaysGathered) {
   root.root = true;
   root.last = count - 1;
   const StepMemory memory = sharded_memory(network(), plan, bare_gpu());
-  // Backward of fc2: root, own, the next one; fc1 is the last that can be prefetched.
+  // In fc2's backward there are the root's, fc2's and fc1's parameters; fc1 is the last unit that
+  // can be prefetched.
   expect_about(memory.allocated, before + w - shard);
   EXPECT_EQ(memory.moment, "backward of fc2");
 }
 
-// A unit is joined and reduced after the unit before it has been differentiated.
+// With forward prefetch a unit's gradients are joined and reduced only after the backward of the
+// unit before.
 TEST(ShardedMemory, ForwardPrefetchHoldsTheGradientsOfTwoUnits) {
   Sharded plan = sharded(1);
   const StepMemory without = sharded_memory(network(), plan, bare_gpu());
@@ -131,7 +136,7 @@ TEST(ShardedMemory, ForwardPrefetchHoldsTheGradientsOfTwoUnits) {
   EXPECT_GE(with.at_peak.at("gradients"), without.at_peak.at("gradients") + w - shard);
 }
 
-// FSDP1's handles keep the reduced gradients until backward is over; FSDP2's parameters do not.
+// FSDP1 keeps the reduced gradients until backward is over; FSDP2 does not.
 TEST(ShardedMemory, OffloadLeavesUnitsInFlightAndReducedGradients) {
   Sharded plan = sharded(1);
   plan.layout.options.cpu_offload = true;
@@ -152,7 +157,7 @@ TEST(ShardedMemory, AccumulationWithoutSyncKeepsUnshardedGradients) {
   const double synced = sharded_memory(network(), plan, bare_gpu()).allocated;
   plan.layout.options.sync_every_micro_batch = false;
   const StepMemory memory = sharded_memory(network(), plan, bare_gpu());
-  // Six whole gradients wait; two units gathered, and one fresh gradient.
+  // Six unsharded gradients wait, two units are gathered, and one gradient is fresh.
   expect_about(memory.allocated, count * shard + count * w + 2 * w + w);
   EXPECT_GT(memory.allocated, synced + 3 * w);
 }

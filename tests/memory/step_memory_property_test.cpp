@@ -11,7 +11,8 @@
 namespace lockstep::step_memory_property_test {
 namespace {
 
-// `blocks` equal blocks of a few linear layers with random widths and a residual sum each.
+// A network of `blocks` equal blocks; each has a few linear layers of random widths and a residual
+// sum.
 TrainingStep residual_network(int blocks, const std::vector<int>& widths, int batch) {
   TrainingStep step;
   step.input_bytes = 1024.0 * batch;
@@ -124,7 +125,7 @@ RC_GTEST_PROP(StepMemoryProperty, FitsExactlyWhatItReserves, ()) {
   const StepMemory exact = step_memory(step, {}, bare_gpu(roomy.reserved));
   RC_ASSERT(!exact.out_of_memory);
   RC_ASSERT(exact.allocated == roomy.allocated);
-  // Below what must be live at once nothing helps.
+  // With less memory than the tensors that live at once, no strategy of the allocator helps.
   const StepMemory small = step_memory(step, {}, bare_gpu(roomy.allocated - 2 * mib));
   RC_ASSERT(small.out_of_memory);
   RC_ASSERT(small.shortfall > 0);
@@ -150,7 +151,8 @@ RC_GTEST_PROP(StepMemoryProperty, IsTheSameWhoeverKnewIt, ()) {
   }
 }
 
-// A walk that ends early says that more is needed than was asked about, and none that does not.
+// A replay with a limit ends early only if more memory than the limit is needed; otherwise it is
+// exact.
 RC_GTEST_PROP(StepMemoryProperty, IsAboveWhatIsAskedAboutOrExact, ()) {
   const TrainingStep step = random_network(*rc::gen::inRange(1, 64));
   const StepMemory whole = step_memory(step, {}, bare_gpu(1e15));

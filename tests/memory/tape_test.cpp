@@ -1,4 +1,4 @@
-// Does the running account say the same with a log and without?
+// Does the memory tape report the same figures with a log and without one?
 #include "memory/tape.hpp"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 namespace lockstep::tape_test {
 namespace {
 
-// A second touch of the same size needs no new block: with a log it is told all the same.
+// A second touch of the same size needs no new block, and must be reported with a log all the same.
 TEST(Tape, WhatIsTouchedIsAtThePeakAndInTheLog) {
   constexpr std::int64_t mebi = 1024 * 1024;
   MemoryLog log;

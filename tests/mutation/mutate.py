@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Breaks single lines of the simulator and looks whether the tests notice.
+"""Do the tests notice if a single line of the simulator is broken?
 
 usage: mutate.py [--count 30] [--least 27] [--seed 1] [--rooms strategies costs memory engine] [--build DIR] [--quick] [--list]
 
-Lines are spread by hash over the rooms, not chosen: the same seed breaks the same lines as long as they do
-not change. Each is broken in one way (a sign, a factor, a comparison, an off-by-one, a dropped call), built
-in a build folder of its own on a copy of the sources, and tested until the first failure. A mutant that does not compile, or to
-the same machine code, is replaced by the next line. One line per mutant; exit code 1 if fewer than --least were caught.
+A hash spreads the lines over the rooms: the same seed breaks the same lines as long as the lines do not change. Each
+line is broken in one way (a sign, a factor, a comparison, an off-by-one, a dropped call), built in a build folder of its
+own on a copy of the sources, and tested until the first failure. A mutant that does not compile, or compiles to the
+same machine code, is replaced by the next line. The output has one line per mutant; exit code 1 if fewer than --least
+mutants were caught.
 """
 import argparse, hashlib, os, pathlib, re, shutil, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# (pattern, replacement, what it does); the first one that applies to a line, counted from its hash,
-# is taken.
+# (pattern, replacement, kind of change). A line's hash gives the first pattern to try; the first one that matches applies.
 BREAKS = [
     (r" \+ ", " - ", "sign"), (r" - ", " + ", "sign"), (r" \* ", " / ", "factor"), (r" / ", " * ", "factor"),
     (r" \+= ", " -= ", "sign"), (r" -= ", " += ", "sign"),
@@ -34,7 +34,7 @@ def digest(*what):
 
 
 def broken_lines(rooms, seed):
-    """All (order, file, line number, old, new, kind), in the order in which they are tried."""
+    """All (order, file, line number, old, new, kind), in the order in which they are tested."""
     found = []
     for room in rooms:
         for file in sorted((ROOT / "sim" / room).rglob("*.cpp")):
@@ -56,14 +56,14 @@ def run(command, **more):
 
 
 def compiled(build, name):
-    """The object file of sim/ROOM/..."""
+    """The object file of a source sim/ROOM/..."""
     [found] = build.glob(f"sim/{name.parts[1]}/CMakeFiles/*.dir/{pathlib.Path(*name.parts[2:])}.o")
     return found
 
 
 def whole(program, environment):
-    """The first test that fails when all of the program's run in one process; empty if none does."""
-    # Tests start processes: `timeout` ends them, too.
+    """The first test that fails if all of the program's tests run in one process; empty if none fails."""
+    # Tests start processes of their own; `timeout` also ends these.
     tested = run(["timeout", "--kill-after=5", "300", str(program), "--gtest_fail_fast", "--gtest_brief=1"],
                  env=environment)
     if tested.returncode in (124, 137):
@@ -73,7 +73,7 @@ def whole(program, environment):
 
 
 def first_failure(programs, build, environment, quick):
-    """The first test that fails; empty if none does. Whole programs first, they are quick; then all that ctest has."""
+    """The first test that fails; empty if none fails. Whole programs run first, because they are quick; then all of ctest's entries."""
     for program in programs:
         if failure := whole(program, environment):
             return failure
@@ -100,7 +100,7 @@ def main():
             print(f"{file}:{number}: {kind}: {old.strip()}  ->  {new.strip()}")
         return 0
 
-    # As a checkout lies, so that a compiler cache knows what is not broken.
+    # The copy has the layout of a checkout, so that a compiler cache has the unbroken sources.
     sources = options.build
     build = sources / "build" / "dev"
     shutil.rmtree(sources, ignore_errors=True)
@@ -114,7 +114,7 @@ def main():
                       "-DLOCKSTEP_TESTS=ON"])
     if configured.returncode or run(["cmake", "--build", str(build)]).returncode:
         sys.exit("the unbroken tree does not build")
-    # Some programs have tests that need a process each.
+    # Some programs have tests that need a process each, so these run under ctest only.
     programs = [p for p in sorted((build / "tests").glob("*/*_tests")) if not whole(p, environment)]
     if failure := first_failure([], build, environment, options.quick):
         sys.exit(f"on the unbroken tree {failure} fails")

@@ -1,4 +1,5 @@
-// Are programs of schedules that never drain complete, and as far ahead as they should be?
+// Are the programs of schedules that never drain complete, and do they run ahead by the right
+// number of micro-batches?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +14,8 @@ int count(const RankProgram& program, Deed deed) {
                                         [&](const Action& a) { return a.deed == deed; }));
 }
 
-// Every message that a stage sends in some steps is asked for by its neighbour in the same steps, but for the
-// forwards by which the sender is ahead.
+// In every step each stage receives as many messages as its neighbor sends. The opening has the
+// forwards by which the stage runs ahead.
 TEST(EndlessProgram, SendsWhatTheNextStageReceives) {
   for (const int micro : {1, 3, 8}) {
     const PipelineShape shape{4, 1, micro, 0};
@@ -30,14 +31,15 @@ TEST(EndlessProgram, SendsWhatTheNextStageReceives) {
       EXPECT_EQ(count(program.step, Deed::send_gradient), gradients);
       EXPECT_EQ(count(program.step, Deed::receive_activation), rank > 0 ? micro : 0);
       EXPECT_EQ(count(program.step, Deed::receive_gradient), rank < 3 ? micro : 0);
-      // One of each is asked for ahead.
+      // The first receive of each kind is posted one message ahead.
       EXPECT_EQ(count(program.opening, Deed::receive_activation), rank > 0 ? 4 - rank : 0);
       EXPECT_EQ(count(program.opening, Deed::receive_gradient), rank < 3);
     }
   }
 }
 
-// A backward has the micro-batch whose forward was so many forwards before.
+// A backward belongs to the micro-batch whose forward ran as many forwards earlier as stages
+// follow.
 TEST(EndlessProgram, RunsAheadByTheStagesBehind) {
   const PipelineShape shape{4, 1, 3, 0};
   for (int rank = 0; rank < 4; ++rank) {

@@ -1,5 +1,5 @@
-// Do the pictures of docs/parallelism.md show what the schedules do, and where ranks lie? LOCKSTEP_WRITE_GOLDEN=1
-// draws them anew.
+// Do the pictures of docs/parallelism.md show the schedules and the places of ranks as the program
+// computes them? LOCKSTEP_WRITE_GOLDEN=1 draws them anew.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using enum PipelineSchedule;
 
 constexpr double left = 64, row = 19;
-// Distinguishable without colour vision (Okabe and Ito).
+// Colors that are distinguishable without color vision (Okabe and Ito).
 constexpr auto forward_colour = "#56b4e9", backward_colour = "#009e73", input_colour = "#f0e442",
                weight_colour = "#e69f00";
 
@@ -66,7 +66,7 @@ std::string_view colour_of(Deed deed) {
   }
 }
 
-// Rows are stages, a box is a micro-batch in a part of the model.
+// A row for each stage, a box for each micro-batch in each part of the model.
 std::string stages_of(PipelineSchedule schedule, const PipelineShape& shape, double y,
                       double unit) {
   const std::vector<RankProgram> programs = programs_of(schedule, shape);
@@ -111,7 +111,7 @@ TEST(Pictures, OfSchedules) {
   expect_drawn("schedules.svg", svg(width, y - 22, "Schedules of a pipeline of four stages", body));
 }
 
-// Ranks that share something have one number and colour.
+// Ranks of the same group have the same number and color.
 std::string axis_row(const std::string& axis, const RankGroups& groups, double y, double unit) {
   constexpr std::array colours{"#56b4e9", "#e69f00", "#009e73", "#f0e442",
                                "#0072b2", "#d55e00", "#cc79a7", "#999999"};
@@ -129,7 +129,7 @@ TEST(Pictures, OfPlaces) {
   constexpr int node = 4;
   constexpr double width = 720;
   const double unit = (width - left - 8) / mesh.gpus();
-  // The groups of a stage, then of the next one; stages hold alike ranks.
+  // The group numbers of all stages: each stage has the groups of the first one, with new numbers.
   const auto of_all = [&](RankGroups groups) {
     const int more = *std::max_element(groups.begin(), groups.end()) + 1;
     for (int rank = mesh.stage_gpus(); rank < mesh.gpus(); ++rank) {

@@ -1,4 +1,5 @@
-// Are the orders of schedules PyTorch's, and can they run? Is an order that cannot run found?
+// Are the schedules' orders PyTorch's, do they run to their end, and is an order that cannot run
+// found?
 #include "parallel/schedule.hpp"
 
 #include <gmock/gmock.h>
@@ -35,7 +36,7 @@ std::string text_of(PipelineSchedule schedule, const PipelineShape& shape, int r
   return text;
 }
 
-// golden/pytorch_schedules.txt says where its lines come from.
+// golden/pytorch_schedules.txt names the source of its lines.
 TEST(Schedules, AreThoseOfPyTorch) {
   std::ifstream file(GOLDEN_FOLDER "/pytorch_schedules.txt");
   int programs = 0;
@@ -60,7 +61,7 @@ TEST(Schedules, AreThoseOfPyTorch) {
   EXPECT_EQ(programs, 58);
 }
 
-// golden/pytorch_messages.txt: where receives are posted and sends are waited for.
+// golden/pytorch_messages.txt holds where PyTorch posts receives and waits for sends.
 TEST(Schedules, HaveTheMessagesOfPyTorch) {
   std::ifstream file(GOLDEN_FOLDER "/pytorch_messages.txt");
   int programs = 0;
@@ -82,7 +83,7 @@ TEST(Schedules, HaveTheMessagesOfPyTorch) {
   EXPECT_EQ(programs, 58);
 }
 
-// Shapes of all schedules that have no misfit.
+// A random shape that the schedule accepts.
 PipelineShape shape_for(PipelineSchedule schedule) {
   PipelineShape shape;
   shape.stages = *rc::gen::inRange(1, 9);
@@ -115,13 +116,14 @@ RC_GTEST_PROP(Schedules, ConserveWorkAndBeatNoIdeal, ()) {
                       static_cast<double>(shape.micro_batches);
   for (const double busy : times.busy) RC_ASSERT(std::abs(busy - work) < 1e-6);
   RC_ASSERT(times.makespan > work - 1e-6);
-  // The first micro-batch goes through every part and back.
+  // The first micro-batch passes every part forward and backward.
   RC_ASSERT(times.makespan >
             (stage.forward + stage.backward_input) * static_cast<double>(shape.stages) - 1e-6);
   RC_ASSERT(times.makespan > times_of(schedule, shape, stage).makespan - 1e-6);
 }
 
-// Every message is received and let go of once; the actions between stay as they are.
+// Every message between ranks is posted, received and completed once; the other actions keep their
+// order.
 RC_GTEST_PROP(Schedules, LoseNoMessage, ()) {
   const PipelineSchedule schedule =
       *rc::gen::elementOf(std::vector(pipeline_schedules.begin(), pipeline_schedules.end()));
@@ -172,7 +174,8 @@ RC_GTEST_PROP(Schedules, SettleWithAsManyInFlight, ()) {
   }
 }
 
-// Every order with an action left out, repeated or moved before what it needs is found.
+// An order is faulty if an action is missing, repeated, or placed before another action that it
+// needs.
 RC_GTEST_PROP(Schedules, ThatAreSpoiledHaveAFault, ()) {
   const PipelineSchedule schedule =
       *rc::gen::elementOf(std::vector(pipeline_schedules.begin(), pipeline_schedules.end()));
@@ -199,7 +202,8 @@ RC_GTEST_PROP(Schedules, ThatAreSpoiledHaveAFault, ()) {
 TEST(Schedules, OfRanksThatWaitForEachOtherAreFound) {
   const PipelineShape shape{2, 1, 2};
   const auto schedule = PipelineSchedule::one_f_one_b;
-  // The first rank wants its gradient before the last rank can have the second micro-batch.
+  // The first rank needs a gradient that the last rank computes only after the second micro-batch's
+  // forward.
   const std::vector<RankProgram> programs{{{Deed::forward, 0, 0},
                                            {Deed::backward, 0, 0},
                                            {Deed::forward, 0, 1},
@@ -226,7 +230,7 @@ struct Misfitting {
   PipelineShape shape;
   std::string field, hint;
 };
-// PyTorch raises ValueError for each, or has no such form.
+// PyTorch raises ValueError for each of these shapes, or has no such form of the schedule.
 TEST(Misfits, SayWhatWouldFit) {
   using enum PipelineSchedule;
   for (const Misfitting& misfitting : std::vector<Misfitting>{
@@ -250,7 +254,8 @@ TEST(Misfits, SayWhatWouldFit) {
   }
 }
 
-// ScheduleInterleaved1F1B's own examples: rounds need not have as many micro-batches as there are stages.
+// Examples from ScheduleInterleaved1F1B: rounds must be equal, but need not have as many
+// micro-batches as there are stages.
 TEST(Misfits, AreNoneWhereRoundsAreEqual) {
   EXPECT_THAT(misfits_of(PipelineSchedule::interleaved, {4, 2, 10}), IsEmpty());
   EXPECT_THAT(misfits_of(PipelineSchedule::interleaved, {4, 2, 3}), IsEmpty());

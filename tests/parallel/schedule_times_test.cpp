@@ -1,4 +1,5 @@
-// Do schedules take the times, and keep the micro-batches in flight, that papers and closed forms say?
+// Do schedules take the time, and keep as many micro-batches in flight, as papers and closed forms
+// say?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -27,8 +28,8 @@ void expect_makespans(int stages, int micro_batches, const std::vector<Makespan>
   }
 }
 
-// Unit work of forward, input gradient and weight gradient on each rank; an event simulator of its own gave
-// these figures (shared facts of hybrid parallelism, D3).
+// Forward, input gradient and weight gradient each take one unit of time on each rank. An
+// independent event simulator gave these figures.
 TEST(Makespans, OfUnitWork) {
   expect_makespans(4, 8,
                    {{gpipe, 1, 33},
@@ -74,7 +75,7 @@ TEST(Makespans, OfUnitWork) {
                    {1, 1.3, 0.7});
 }
 
-// The same simulator's, with messages that take .05, .1 and .2 (D3, fact H61).
+// Figures of the same simulator with messages that take 0.05, 0.1 and 0.2 units (fact H61).
 TEST(Makespans, WithTransfers) {
   struct Row {
     PipelineSchedule schedule;
@@ -97,7 +98,7 @@ TEST(Makespans, WithTransfers) {
   }
 }
 
-// Fact H61: a micro-batch of 1F1B costs F + B + 2 x (p - 1) / p.
+// Fact H61: with messages of x seconds a micro-batch of 1F1B costs F + B + 2 x (p - 1) / p.
 TEST(Makespans, ATransferShowsInEveryMicroBatchOf1F1B) {
   for (const int stages : {2, 4, 8}) {
     const double transfer = 0.125;
@@ -110,7 +111,8 @@ TEST(Makespans, ATransferShowsInEveryMicroBatchOf1F1B) {
   }
 }
 
-// Fact H63: the slowest stage sets the period; where it stands matters only to fill and drain.
+// Fact H63: the slowest stage sets the period; its place matters only while the pipeline fills and
+// drains.
 TEST(Makespans, OfASlowLastStage) {
   const PipelineShape shape{4, 1, 16};
   std::vector<PartTimes> parts(4);
@@ -137,7 +139,7 @@ Drawn drawn(int rounds) {
   return result;
 }
 
-// Closed forms of D2: bubbles over the ideal m (F + B).
+// A bubble is the share of idle time relative to the ideal m (F + B).
 RC_GTEST_PROP(Bubbles, OfGPipeAnd1F1B, ()) {
   const Drawn d = drawn(1);
   const double bubble = (d.stages - 1) * (d.forward() + d.backward());
@@ -170,7 +172,8 @@ RC_GTEST_PROP(Bubbles, OfZeroBubbleH1, ()) {
             1e-9);
 }
 
-// No rank of ZB-H2 and ZB-V waits between its first and last action where the three passes take equal times.
+// If the three passes take equal times, no rank of ZB-H2 and ZB-V waits between its first and its
+// last action.
 TEST(Bubbles, AreNoneInsideARankOfZeroBubble) {
   for (const int stages : {2, 4, 8}) {
     for (const auto& [schedule, chunks] : {std::pair{zb_h2, 1}, {zbv, 2}}) {
@@ -183,7 +186,8 @@ TEST(Bubbles, AreNoneInsideARankOfZeroBubble) {
   }
 }
 
-// D2, m <= p: 1F1B (m + p - 1)(F + B), ZB-H1 (m + p - 1)(F + I) + W.
+// With m <= p, 1F1B takes (m + p - 1)(F + B), and ZB-H1 (m + p - 1)(F + I) + W, with I the input
+// gradient and W the weight gradient.
 TEST(Bubbles, OfFewMicroBatches) {
   for (int micro_batches = 1; micro_batches <= 8; ++micro_batches) {
     const PipelineShape shape{8, 1, micro_batches};
@@ -199,8 +203,8 @@ struct Published {
   int chunks;
   double zb_h1;
 };
-// Bubble rates that the zero-bubble paper computes from profiled milliseconds (arXiv 2401.10241, table 5; fact
-// H65), where its interleaved schedule has a layer in each chunk.
+// Bubble rates that the zero-bubble paper computes from profiled milliseconds (arXiv 2401.10241,
+// table 5; fact H65). Its interleaved schedule has one layer in each chunk.
 TEST(Bubbles, OfTheZeroBubblePaper) {
   for (const Published& row :
        std::vector<Published>{{8, 24, {18.522, 18.086, 9.337}, .601, .2431, .1055, 3, .1585},
@@ -227,7 +231,7 @@ struct Peaks {
   int chunks;
   std::vector<InFlight> ranks;
 };
-// D3, four stages: chunks in flight until the input's gradient and until the weights'.
+// Chunks in flight on each of four stages, until the input gradient and until the weight gradient.
 TEST(InFlightPeaks, AreThoseOfTheFactsPage) {
   const auto same = [](std::vector<int> ranks) {
     std::vector<InFlight> result;

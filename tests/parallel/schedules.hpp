@@ -1,4 +1,4 @@
-// Shapes of pipelines for tests.
+// Shapes of pipelines. Used by the tests of this room.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ inline constexpr std::array pipeline_schedules{
     PipelineSchedule::looped_bfs, PipelineSchedule::zb1p,        PipelineSchedule::zb_h2,
     PipelineSchedule::zbv,        PipelineSchedule::dualpipe_v};
 
-// Parts of equal times, which add up to `stage` on each rank.
+// The times of equal parts, which add up to `stage` on each rank.
 inline std::vector<PartTimes> equal_parts(const PipelineShape& shape, PartTimes stage = {}) {
   const PartTimes part{stage.forward / shape.chunks, stage.backward_input / shape.chunks,
                        stage.backward_weight / shape.chunks};

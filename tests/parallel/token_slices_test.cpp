@@ -1,4 +1,4 @@
-// Does the dynamic programme of TeraPipe find the best of all slices?
+// Does TeraPipe's dynamic programming find the best of all slicings?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -24,7 +24,7 @@ double step_seconds(const Lengths& lengths, int stages, int micro_batches,
   return micro_batches * sum + (stages - 1) * longest;
 }
 
-// Bit i of `cuts`: a slice ends behind unit i.
+// The slice lengths in units; if bit i of `cuts` is set, a slice ends after unit i.
 Lengths lengths_of(std::size_t units, int cuts) {
   Lengths lengths{1};
   for (std::size_t unit = 1; unit < units; ++unit) {
@@ -61,8 +61,8 @@ TEST(SliceLengths, AreOneForOneStageAndShortForMany) {
   EXPECT_EQ(slice_lengths(12, 1000, 2, costly), Lengths(12, 1));
 }
 
-// a + b x length: n equal slices of S tokens take m (n a + b S) + (p - 1)(a + b S / n), least at n = sqrt((p - 1)
-// b S / (m a)).
+// A slice takes a + b x length. With n equal slices of S tokens on p stages the step takes m (n a +
+// b S) + (p - 1)(a + b S / n), which is least at n = sqrt((p - 1) b S / (m a)).
 TEST(SliceLengths, WeighTheCostOfASliceAgainstTheBubble) {
   const SliceSeconds seconds = [](std::size_t length, std::size_t) {
     return 1.0 + static_cast<double>(length);
@@ -72,7 +72,7 @@ TEST(SliceLengths, WeighTheCostOfASliceAgainstTheBubble) {
   EXPECT_EQ(slice_lengths(24, 7, 4, seconds), Lengths(6, 4));
 }
 
-// Section 3.3: attention grows with the tokens before, and slices get shorter.
+// Section 3.3: attention grows with the tokens before a slice, so slices get shorter.
 TEST(SliceLengths, GetShorterWhereAttentionGrows) {
   const SliceSeconds seconds = [](std::size_t length, std::size_t before) {
     const auto tokens = static_cast<double>(length);

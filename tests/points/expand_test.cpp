@@ -1,4 +1,4 @@
-// Does a scenario become the right points: batches, order, prices, and refusals with their place?
+// Does a scenario become the right points (batches, order, prices), and are refusals located?
 #include <fmt/format.h>
 
 #include <cmath>
@@ -95,7 +95,7 @@ TEST(Expand, AStrategysOwnSettingsOverrideTheScenarios) {
   EXPECT_TRUE(checkpointed(points[1]));
 }
 
-// Device seconds of one micro-batch's layers.
+// Device seconds of the layers of one micro-batch.
 double busy_layers(const std::string& more) {
   const Point point = expand(scenario_of(more)).front();
   double busy = 0;
@@ -106,7 +106,7 @@ double busy_layers(const std::string& more) {
   return busy;
 }
 
-// TF32 is a permission: no network gets slower by it, and nothing changes where there is none.
+// TF32 is a permission: it makes no network slower, and changes nothing on devices without TF32.
 TEST(Expand, Tf32NeverCostsDeviceTime) {
   for (const char* platform :
        {"dgx1-v100-32gb", "v100-sxm2-16gb-x1", "g4dn.12xlarge", "cpu-loopback-x2", "rtx3090-x1",
@@ -131,8 +131,8 @@ TEST(Expand, Tf32NeverCostsDeviceTime) {
   }
 }
 
-// Not all fp32 lanes of a data sheet multiply: a network in fp32 cannot be faster than the same was
-// measured with TF32 allowed (scenarios/calibration/lambda_resnet50_3090_fp32.yaml).
+// Not all fp32 lanes of a data sheet multiply. A network in fp32 cannot be faster than the same
+// network was measured with TF32 allowed (scenarios/calibration/lambda_resnet50_3090_fp32.yaml).
 TEST(Expand, Fp32IsNotFasterThanMeasuredWithTf32Allowed) {
   EXPECT_GT(busy_layers("platform: rtx3090-x1\nmodel: resnet50\nbatch: {per_gpu: 224}\ngpus: 1"),
             0.4365);
@@ -223,7 +223,7 @@ TEST(Expand, TrunksJoinNodesThatThereAre) {
               HasSubstr("a trunk has the rate that it is given"));
 }
 
-// Each asked of PyTorch 2.15.
+// PyTorch 2.15 refused each of these.
 TEST(Expand, WhatPyTorchRefusesIsRefused) {
   const auto refused = [](const std::string& text, const std::string& options) {
     return refusal(
@@ -259,7 +259,7 @@ TEST(Expand, WhatPyTorchRefusesIsRefused) {
   EXPECT_THAT(refused(tied, by_size), HasSubstr("PyTorch would untie lm_head from wte.weight"));
   EXPECT_EQ(refused(tied, "use_orig_params: true, sharding: no_shard, " + by_size), "");
   EXPECT_EQ(refused(tied, "wrap: {min_parameters: 40M}"), "");
-  EXPECT_EQ(refused(tied, "version: 2, " + by_size), "");  // DeepSpeed's ZeRO-3, too
+  EXPECT_EQ(refused(tied, "version: 2, " + by_size), "");  // DeepSpeed's ZeRO-3 accepts it
 }
 
 TEST(Expand, ScalesReachCostsAndTransfers) {
@@ -299,7 +299,8 @@ complete: true
   EXPECT_DOUBLE_EQ(with.device.context_bytes, 190 * 1024.0 * 1024.0);
 }
 
-// A layer that took twice its modelled time at batch 8 takes longer than modelled at 16, too.
+// If layers took twice their modelled time at batch 8, layers at batch 16 take longer than
+// modelled, too.
 TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   const auto layers = [](const Point& point) {
     std::vector<LayerCost> costs;
@@ -343,9 +344,9 @@ TEST(Expand, ABatchBesideTheProfilesIsScaledByIt) {
   }
 }
 
-// Layers of a model that the profile lacks take the share of their modelled time that layers of
-// another model took. This also holds if the scenario recomputes activations and the measured
-// training did not.
+// Layers of a model that the profile lacks are scaled by the measured-to-modelled ratio of another
+// model's layers. This also holds if the scenario recomputes activations and the measured training
+// did not.
 TEST(Expand, AModelIsScaledByAnotherOneThatIsAlike) {
   const auto scenario = [](const std::string& model, const std::string& more) {
     return scenario_of("model: " + model +

@@ -1,4 +1,5 @@
-// Compiled, captured and quantised steps: closed forms of the host, speed-ups, refusals.
+// Do compiled, captured and low-precision steps follow closed forms of the host, gain time, and
+// refuse what they cannot do?
 #include <fmt/format.h>
 
 #include "scenario/helpers.hpp"
@@ -24,8 +25,8 @@ const std::string small =
     "model: resnet18\nmodel_parameters: {cifar: 1}\ninput: {image: [3, 32, 32]}\nbatch: {per_gpu: "
     "4}\nprecision: amp-bf16\nplatform: dgx-h100\ngpus: [1]\noptimizer: {name: sgd}\n";
 
-// Launch-bound eagerly; one graph is bound by the device: the host's part is a launch and the
-// optimizer's.
+// The eager step is bound by launches. As one CUDA graph it is bound by the device, because the
+// host only launches the graph and the optimizer.
 TEST(CudaGraphs, LeaveNoHostTimeInTheStep) {
   const auto all = predictions(
       small +

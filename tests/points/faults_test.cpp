@@ -1,4 +1,5 @@
-// Failures in a scenario: allowed values, refused values, and results.
+// Which failures does a scenario accept or refuse, and do their results follow from the simulated
+// steps?
 #include "points/faults.hpp"
 
 #include "questions/run.hpp"
@@ -74,12 +75,12 @@ TEST(Faults, WithoutFailuresTheRunIsItsSteps) {
   const RunWithFailures run = run_of(two_nodes + "faults: {}\n");
   EXPECT_NEAR(run.finish_seconds, 10 * 86400, 1);
   EXPECT_EQ(run.interruptions, 0);
-  EXPECT_EQ(run.checkpoint_period_seconds, 0);  // nothing to go back for
+  EXPECT_EQ(run.checkpoint_period_seconds, 0);  // without failures no checkpoint is needed
   EXPECT_DOUBLE_EQ(run.goodput, 1);
   EXPECT_DOUBLE_EQ(run.availability, 1);
 }
 
-// First steps and stragglers included: asynchronous workers are slower at first than later.
+// This holds with first steps and stragglers: asynchronous workers are slower at first than later.
 TEST(Faults, WithoutFailuresEveryStrategyTakesWhatItWasPredictedToTake) {
   for (const std::string strategy :
        {"ddp", "parameter_server: {consistency: ssp}",
@@ -94,8 +95,8 @@ TEST(Faults, WithoutFailuresEveryStrategyTakesWhatItWasPredictedToTake) {
   }
 }
 
-// A strategy that continues with fewer nodes by itself needs no option for it. At the smaller of
-// two counts there are too few nodes all the same.
+// A strategy that continues with fewer nodes by itself needs no option for that. With 8 GPUs there
+// is only one node, so the loss is refused.
 TEST(Faults, WhoDoesWithoutANodeIsNotRefused) {
   const std::string lost =
       "dataset: {time: 10 d}\nmodel: lenet5\nfaults: {at: [{time: 1 h, node: 0}]}\n"
@@ -113,7 +114,8 @@ TEST(Faults, LengthOfARunIsStepsOrTimeAlike) {
   EXPECT_NEAR(time.total_seconds, 3600, time.first_step_seconds + time.step_seconds);
 }
 
-// 3.6 of every 1000 node-days, 16,384 GPUs in nodes of 8: 1.8 h (fact 148, 6.5 of 1000).
+// 3.6 of 1000 node-days have a failure here; fact 148 has 6.5. 16,384 GPUs in nodes of 8 then fail
+// every 1.8 h.
 TEST(Faults, ManyGpusAreInterruptedAsOftenAsPublished) {
   Scenario s = scenario_of(two_nodes +
                            "faults: {mean_time_between_failures: {node: 3692 h}, repair: 0 s, "
@@ -131,7 +133,8 @@ TEST(Faults, ManyGpusAreInterruptedAsOftenAsPublished) {
   EXPECT_NEAR(run.seconds_between_interruptions / 3600, 1.803, 0.05);
 }
 
-// Parameters and momentum of ResNet-18, fp32, and what BatchNorm counts.
+// A checkpoint of ResNet-18 holds parameters and momentum in fp32, and the statistics of batch
+// norms.
 TEST(Faults, ACheckpointHoldsParametersAndOptimizer) {
   const std::string fails = "gpus: 16\ndataset: {time: 10 d}\nfaults: {at: [{time: 1 h}]}\n";
   const std::string momentum = "optimizer: {momentum: 0.9}\ncheckpoint: {bandwidth: 1 GB/s}\n";
@@ -161,7 +164,7 @@ TEST(Faults, NodesThatLeftAreNotPaidFor) {
   EXPECT_NEAR(run.dollars, (run.finish_seconds * 16 - 2 * 86400 * 8) / 3600, 1);
 }
 
-// The second node has four of twelve GPUs.
+// The second node has four of the twelve GPUs, so its absence saves four GPU prices.
 TEST(Faults, NodesThatAreNotFullCostWhatTheyHave) {
   const std::string job =
       "model: lenet5\ngpus: 12\ndataset: {time: 10 d}\nprice_per_gpu_hour: 1 USD/h\n";
@@ -169,7 +172,7 @@ TEST(Faults, NodesThatAreNotFullCostWhatTheyHave) {
                                      "faults: {recovery: elastic, at: [{time: 1 d, leaves: 1}, "
                                      "{time: 3 d, joins: 1}]}\n");
   EXPECT_NEAR(run.dollars, (run.finish_seconds * 12 - 2 * 86400 * 4) / 3600, 1);
-  // Worker 7 is of the first one, and a worker 12 there is not.
+  // Worker 7 runs on the first node; a worker 12 does not exist.
   const std::string async = job +
                             "strategies: [parameter_server: {consistency: async, placement: "
                             "own-hosts}]\nfaults: {restart: 10 d, at: [{time: 1 h, worker: ";
@@ -178,7 +181,7 @@ TEST(Faults, NodesThatAreNotFullCostWhatTheyHave) {
               HasSubstr("workers are 0 to 11"));
 }
 
-// A strategy without servers, and a GPU count without this worker, have nothing that fails.
+// A scheduled failure of a server or worker that a point does not have is ignored there.
 TEST(Faults, WhatAJobHasNotDoesNotFailThere) {
   const ResultRecord record = run_scenario(scenario_of(
       two_nodes +
@@ -201,7 +204,7 @@ TEST(Faults, WhatAJobHasNotDoesNotFailThere) {
             (std::vector<double>{0, 0}));
 }
 
-// The server's host follows the nodes that are left: its slow link stays slow.
+// If a worker's node leaves, the server's host keeps its slow link.
 TEST(Faults, AServersSlowLinkStaysWithFewerNodes) {
   const std::string job =
       "model: vgg11\nbatch: {per_gpu: 4}\ngpus: 16\ndataset: {time: 10 h}\nstrategies: "
@@ -211,7 +214,8 @@ TEST(Faults, AServersSlowLinkStaysWithFewerNodes) {
   EXPECT_GE(run.finish_seconds, 10 * 3600 * 0.99);
 }
 
-// A day without both workers of the second node, one by one; then the same with its link.
+// The job is without one worker of eight for a day, then without the node's link for a day: eight
+// times the loss.
 TEST(Faults, WorkersAndLinksComeBackByThemselves) {
   const std::string async = two_nodes +
                             "strategies: [parameter_server: {consistency: async, "
@@ -229,8 +233,8 @@ TEST(Faults, WorkersAndLinksComeBackByThemselves) {
   EXPECT_EQ(run_of(two_nodes + "faults: {at: [{time: 1 d, worker: 9}]}\n").interruptions, 1);
 }
 
-// Speeds with fewer nodes are simulated: half of the workers on a server that is no bottleneck do
-// half of the steps, and lose nothing with the others.
+// The speed with fewer nodes is simulated: with half of the workers the job does about half of the
+// samples per second.
 TEST(Faults, WhatIsLeftGoesOnAsFastAsItIsSimulated) {
   const std::string half = two_nodes +
                            "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, "
@@ -240,15 +244,16 @@ TEST(Faults, WhatIsLeftGoesOnAsFastAsItIsSimulated) {
   const auto r = run_scenario(s).predictions;
   const double speed = r[0].samples_per_second / r[1].samples_per_second;
   EXPECT_LT(speed, 0.6);
-  // An hour lasts as long as two; the last hour before the node is back is not quite over.
+  // In the two days with one node an hour takes as long as two. A node that returns waits for the next
+  // checkpoint.
   EXPECT_NEAR(ddp.finish_seconds, 86400 * (10 + 2 * (1 - speed)), 3 * 3600);
   EXPECT_LT(ddp.mean_nodes, 2);
   EXPECT_EQ(ddp.waiting, 0);
 }
 
-// Four nodes hold two replicas of a model on two nodes each: who loses a node loses a replica, and
-// the other one goes on, with half of the samples per second. Nothing is reduced between the two,
-// so that a step takes as long.
+// Four nodes hold two replicas of a model, each on two nodes. A lost node takes its replica with
+// it, and the other replica continues with half of the samples per second; its step takes as long,
+// because no replica is left with which to reduce gradients.
 TEST(Faults, ALostNodeTakesItsReplicaWithIt) {
   const std::string job =
       "model: gpt\nmodel_parameters: {layers: 8, hidden: 512, heads: 8, sequence: 256, vocabulary: "
@@ -265,11 +270,11 @@ TEST(Faults, ALostNodeTakesItsReplicaWithIt) {
   const double whole = run_scenario(scenario_of(job)).predictions.at(0).samples_per_second;
   const double half = run_scenario(scenario_of(half_job)).predictions.at(0).samples_per_second;
   const double share = half / whole;
-  EXPECT_NEAR(share, 0.5, 0.1);  // two replicas reduce gradients, one does not
-  // Two days at that share of the speed.
+  EXPECT_NEAR(share, 0.5, 0.1);  // two replicas reduce gradients, one replica does not
+  // The job runs for two days at that share of the speed.
   EXPECT_NEAR(run.finish_seconds, 86400 * (10 + 2 * (1 - share)), 3 * 3600);
   EXPECT_EQ(run.waiting, 0);
-  // Without a whole replica nothing goes on.
+  // Without a whole replica the job stops.
   std::string one_replica = job;
   one_replica.replace(one_replica.find("pipeline: 2"), 11, "pipeline: 4");
   const RunWithFailures stopped =
@@ -283,17 +288,19 @@ TEST(Faults, AsynchronousWorkersGoOnByThemselves) {
   const std::string fails = two_nodes + "faults: {at: [{time: 1 d, node: 1}], repair: 2 d}\n";
   const std::string async = "strategies: [parameter_server: {consistency: async, placement: ";
   const RunWithFailures ddp = run_of(fails);
-  EXPECT_NEAR(ddp.waiting, 2 * 86400 - 60, 1);  // but for the detection
+  // two days minus the detection, which is booked elsewhere
+  EXPECT_NEAR(ddp.waiting, 2 * 86400 - 60, 1);
   const RunWithFailures own = run_of(fails + async + "own-hosts}]\n");
   EXPECT_EQ(own.interruptions, 0);
   EXPECT_EQ(own.failures, 1);
   EXPECT_EQ(own.lost, 0);
   EXPECT_LT(own.finish_seconds, ddp.finish_seconds);
   const RunWithFailures with = run_of(fails + async + "worker-host, servers: 2}]\n");
-  EXPECT_EQ(with.interruptions, 1);  // its server's half of the weights is gone
+  EXPECT_EQ(with.interruptions, 1);  // half of the weights is lost with the node's server
 }
 
-// A lost worker stops those that wait for all of them, be it for a part of the run.
+// A lost worker stops strategies that wait for all workers, even if they wait in a part of the run
+// only.
 TEST(Faults, WorkersThatKeepStepForAWhileRestart) {
   const auto interruptions = [](const std::string& rule) {
     return run_of(two_nodes + "faults: {at: [{time: 1 d, node: 1}], repair: 2 d}\n" +
@@ -312,8 +319,8 @@ TEST(Faults, WorkersThatKeepStepForAWhileRestart) {
   }
 }
 
-// In groups of two, three of four nodes are as fast as two. A worker alone beside a backup worker
-// makes no progress.
+// With shard groups of two nodes, three of four nodes are as fast as two. With one backup worker a
+// single worker makes no progress.
 TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
   const std::string fails =
       "faults: {at: [{time: 1 d, node: 1}], repair: 2 d, detection: 0 s, restart: 0 s, "
@@ -330,7 +337,7 @@ TEST(Faults, NodesThatAStrategyCannotUseStandIdle) {
       fails);
   EXPECT_NEAR(pair.waiting, 2 * 86400, 1);
   EXPECT_NEAR(pair.finish_seconds, 12 * 86400, 3600);
-  // Two of eight are no more than the backup workers.
+  // The two workers that are left are no more than the backup workers, so no step completes.
   const RunWithFailures two = run_of(
       "model: lenet5\nplatform: g5.xlarge\ngpus: 8\ndataset: {time: 10 d}\n"
       "strategies: [parameter_server: {backup_workers: 2}]\ncheckpoint: {every: 1 h}\n"

@@ -1,5 +1,5 @@
-// Do adapters and frozen parameters change what they should of a prediction: bytes on the wire,
-// states, memory, time.
+// Do adapters and frozen parameters change a prediction as they should: bytes on the wire,
+// optimizer state, memory, time?
 #include "scenario/helpers.hpp"
 
 namespace lockstep::fine_tuning_points_test {
@@ -28,7 +28,7 @@ double nvlink_bytes(const Prediction& p) {
   return 0;
 }
 
-constexpr double trained = 2 * 16 * (2 * 2048.0);  // of two layers' q_proj and v_proj, rank 16
+constexpr double trained = 2 * 16 * (2 * 2048.0);  // two layers' q_proj and v_proj, rank 16
 const std::string adapters = "adapters: {rank: 16, targets: [q_proj, v_proj]}\n";
 
 TEST(FineTuning, OnlyAdaptersAreReducedAndHaveStates) {
@@ -59,8 +59,8 @@ TEST(FineTuning, MoreIsTrainedMoreIsPaid) {
   EXPECT_GT(head.step_seconds, p.step_seconds);
 }
 
-// Two ranks gather twice, forward and backward, each half of it from the other one; they reduce
-// once.
+// Two ranks gather all parameters twice, in forward and backward, and reduce the trained gradients
+// once. Each transfer carries half of the bytes over the link.
 TEST(FineTuning, Fsdp2GathersAllAndReducesWhatIsTrained) {
   const std::string fsdp = "strategies: [fsdp: {version: 2}]\n";
   const double narrow = nvlink_bytes(predicted(adapters + fsdp));

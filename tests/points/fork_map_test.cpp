@@ -1,4 +1,4 @@
-// Do results of child processes arrive complete and in order, for any behaviour of the children?
+// Do results of child processes arrive complete and in order, whatever the children do?
 #include "points/fork_map.hpp"
 
 #include <gmock/gmock.h>
@@ -98,13 +98,14 @@ TEST(ForkMap, APieceSaysHowFarItIs) {
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
   EXPECT_GT(seen.back(), 0.4);
   EXPECT_LT(seen.back(), 1);
-  EXPECT_EQ(results[0].output, "~whatever\nit says");  // no part of it is taken for progress
+  // no part of the answer is taken for a progress report
+  EXPECT_EQ(results[0].output, "~whatever\nit says");
 }
 
 TEST(ForkMap, APieceThatHangsIsGivenUp) {
   const auto results =
       fork_map(3, {.workers = 3, .most_silence = 1}, [](std::size_t i, const Report& report) {
-        for (int k = 0; i > 0 && k < 25; ++k) {  // 2.5 s, one of them without a word
+        for (int k = 0; i > 0 && k < 25; ++k) {  // 2.5 s; the last piece reports nothing meanwhile
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
           if (i == 1) report(k / 25.0);
         }

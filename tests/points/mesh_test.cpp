@@ -1,4 +1,5 @@
-// Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their place?
+// Do scenarios with `parallel:` become the right points, and are impossible meshes refused at their
+// place?
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -36,7 +37,7 @@ TEST(Mesh, DividesTheBatchAmongReplicas) {
   EXPECT_EQ(points[1].global_batch, 32);
 }
 
-// All GPUs together compute the model's arithmetic, under every mesh.
+// Under every mesh, all GPUs together compute the model's arithmetic once.
 TEST(Mesh, SharesTheModelsArithmetic) {
   const double alone = points_of("gpus: 8\n").front().model_flops * 8;
   for (const char* mesh : {"{tensor: 8}", "{pipeline: 8}", "{tensor: 2, pipeline: 2}",
@@ -47,8 +48,8 @@ TEST(Mesh, SharesTheModelsArithmetic) {
   }
 }
 
-// Too few GPUs for a replica give one number as advice, and a common misfit of all strategies is
-// reported once.
+// If there are too few GPUs for one replica, the message advises one number. A misfit that all
+// strategies share is reported once.
 TEST(Mesh, AMisfitIsToldOnceWithWhatFits) {
   const std::string few = refusal([] {
     points_of("gpus: 8\nparallel: {tensor: 4, pipeline: 4}\nstrategies: [ddp, fsdp, zero]\n");
@@ -121,7 +122,7 @@ TEST(Mesh, ThatIsImpossibleIsRefusedWhereItStands) {
   }
 }
 
-// Slices need tokens that look back only.
+// Each token slice is a step of its own; slices need attention that looks back only.
 TEST(Mesh, OfTokenSlicesHasAStepForEach) {
   const std::string four =
       "gpus: 4\nparallel: {pipeline: {stages: 4, schedule: gpipe, slices: 4}}\n";
@@ -159,7 +160,8 @@ TEST(Mesh, OfTokenSlicesHasAStepForEach) {
               HasSubstr("tokens look at later ones"));
 }
 
-// The axes' seconds add up to the exposed communication; each axis that is there has some, no other one.
+// The exposed seconds of the axes add up to the exposed communication. Each axis of the mesh has
+// some, and no other axis has any.
 TEST(Mesh, TellsTheExposedCommunicationOfEachAxis) {
   struct Row {
     const char* mesh;
@@ -193,7 +195,7 @@ TEST(Mesh, TellsTheExposedCommunicationOfEachAxis) {
   }
 }
 
-// Gathered for each micro-batch, parameters take less memory and more of the network.
+// Parameters that are gathered for each micro-batch take less memory and more traffic.
 TEST(Mesh, ReshardsItsParametersInAPipelineWhenAsked) {
   const auto run = [](const std::string& fsdp) {
     return run_scenario(
@@ -208,7 +210,8 @@ TEST(Mesh, ReshardsItsParametersInAPipelineWhenAsked) {
   EXPECT_GE(given_back.step_seconds, kept.step_seconds);
 }
 
-// The logits of all micro-batches instead of one: 256 tokens and 51200 words in two bytes.
+// With return_outputs the last stage keeps the logits of all micro-batches instead of one: 256
+// tokens and 51200 words in two bytes.
 TEST(Mesh, KeepsTheLogitsThatAPipelineReturns) {
   const auto last = [](const std::string& more) {
     return run_scenario(
@@ -221,7 +224,7 @@ TEST(Mesh, KeepsTheLogitsThatAPipelineReturns) {
   const double logits = 256.0 * 51200 * 2;
   const double more = last(", return_outputs: true") - last("");
   EXPECT_GT(more, 14 * logits);
-  EXPECT_LT(more, 32 * logits);  // beside them they are joined to one
+  EXPECT_LT(more, 32 * logits);  // besides, the logits are concatenated into one tensor
 }
 
 const std::string mixture =
@@ -230,7 +233,8 @@ const std::string mixture =
     "experts: 16, sequence: 4096, vocabulary: 8192}\nbatch: {micro: 8, accumulation: 1}\n"
     "precision: amp-bf16\nplatform: dgx-h100\ngpus: 8\n";
 
-// A hot expert's rank sets the pace; what is over the capacity is dropped, and a remark says so.
+// The rank with the most loaded expert sets the pace. Tokens beyond the capacity are dropped, and a
+// remark says so.
 TEST(Mesh, AnUnevenLoadOfExpertsTakesLonger) {
   const auto run = [](const std::string& expert) {
     return run_scenario(scenario_of(mixture + "parallel: {expert: {size: 8" + expert + "}}\n"));
@@ -256,7 +260,7 @@ TEST(Mesh, AnUnevenLoadOfExpertsTakesLonger) {
   EXPECT_THAT(refusal([&] { step(", load: {listed: {file: " + file + "}}"); }),
               HasSubstr("lockstep_expert_load.txt:2:1: '-1' is negative"));
   std::filesystem::remove(file);
-  // The model's arithmetic is the same, however it is spread: MFU falls as the step grows.
+  // The model's arithmetic does not depend on the load, so MFU falls as the step grows.
   const auto flops = [&](const std::string& expert) {
     const Prediction p = run(expert).predictions.at(0);
     return p.flops_per_second * p.step_seconds;
@@ -274,7 +278,8 @@ TEST(Mesh, AnUnevenLoadOfExpertsTakesLonger) {
               HasSubstr("contradicts `load`"));
 }
 
-// Shared experts beside the exchanges hide as much of them as they take, at most.
+// Shared experts that run beside the exchanges of tokens hide at most the exposed time of these
+// exchanges.
 TEST(Mesh, SharedExpertsRunBesideTheExchangesOfTokens) {
   const auto run = [](const std::string& expert) {
     return run_scenario(scenario_of(mixture + "parallel: {expert: {size: 8" + expert + "}}\n"))
@@ -294,7 +299,7 @@ TEST(Mesh, SharedExpertsRunBesideTheExchangesOfTokens) {
               HasSubstr("no experts that see every token"));
 }
 
-// Convolutional networks cannot be cut into tensor ranks, but into stages.
+// A convolutional network cannot be divided among tensor ranks, but into stages.
 TEST(Mesh, OfConvolutionalNetworksIsAPipeline) {
   EXPECT_THAT(refusal([] { expand(scenario_of("gpus: 8\nparallel: {tensor: 2}\n")); }),
               AllOf(HasSubstr("parallel.tensor"), HasSubstr("resnet")));

@@ -1,5 +1,5 @@
-// Are worker processes used again, and does a piece that crashes, hangs or eats memory lose itself
-// only?
+// Are worker processes reused, and does a piece that crashes, hangs or needs too much memory lose
+// only itself?
 #include "points/pool.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Every piece's result; each comes once.
+// The result of every piece; each piece must report once.
 std::map<std::size_t, PoolResult> all(const PoolOptions& options, std::size_t count,
                                       const PoolWork& work) {
   Pool pool(options, work);
@@ -61,10 +61,11 @@ TEST(Pool, NothingRunsInAProcessAfterItsLastPiece) {
     EXPECT_TRUE(result.ok);
     if (index % 10 == 3) lasts.insert(result.text);
   }
-  EXPECT_EQ(lasts.size(), 20U);  // each in a process of its own
+  EXPECT_EQ(lasts.size(), 20U);  // each last piece had a process of its own
 }
 
-// Quick pieces travel in bundles: the one to blame is still known, and no other is lost.
+// Quick pieces travel in bundles. A crash must still be blamed on its own piece, and no other piece
+// may be lost.
 TEST(Pool, ACrashAmongThousandsIsBlamedOnItsPiece) {
   const auto results =
       all({.workers = 3}, 5000, [](std::size_t index, const Report&) -> PoolAnswer {
@@ -83,7 +84,7 @@ TEST(Pool, ACrashAmongThousandsIsBlamedOnItsPiece) {
   EXPECT_EQ(results.at(1007).text, "no idea");
 }
 
-// However lively it is.
+// The time limit holds although the piece reports progress all the time.
 TEST(Pool, APieceThatTakesTooLongIsGivenUp) {
   const auto results = all({.workers = 2, .most_silence = 60, .most_seconds = 0.5}, 100,
                            [](std::size_t index, const Report& report) {

@@ -10,7 +10,7 @@
 namespace lockstep::predict_test {
 namespace {
 
-// A made-up report of a strategy: steps of 0.1, 0.1 and 0.4 s.
+// A made-up result of a strategy: steps of 0.1, 0.1 and 0.4 s.
 StrategyResult made_up_result() {
   StrategyResult r;
   r.step_seconds = {0.1, 0.1, 0.4};
@@ -30,7 +30,7 @@ TEST(Predict, ARunHasAtLeastOneStep) {
   const Scenario s = scenario_of("dataset: {samples: 1000, epochs: 0.000001}\n");
   const Prediction p = summarise_point(s, expand(s)[0], made_up_result());
   EXPECT_EQ(p.steps, 1);
-  EXPECT_DOUBLE_EQ(p.total_seconds, 0.5);  // the first
+  EXPECT_DOUBLE_EQ(p.total_seconds, 0.5);  // the first step
 }
 
 TEST(Predict, FiguresFollowTheFormulas) {
@@ -51,13 +51,15 @@ TEST(Predict, FiguresFollowTheFormulas) {
   EXPECT_EQ(p.simulated_micro_batches, 3);
   EXPECT_EQ(p.precision, "amp-fp16");
   EXPECT_FALSE(p.out_of_memory.has_value());
-  // Three times the forward's FLOPs (two per multiply-accumulate) over the peak of the precision.
+  // Forward and backward take three times the forward's FLOPs (two per multiply-accumulate); MFU
+  // divides them by the peak of the precision.
   const double flops = point.job.step->forward_flops + point.job.step->backward_flops;
   EXPECT_DOUBLE_EQ(p.mfu, flops / 0.2 / point.job.machine.device.fp16_flops);
   EXPECT_NEAR(flops, 16 * 3 * 2 * 1.814e9, 0.05 * flops);  // ResNet-18: 1.814 GMAC
 }
 
-// Six steps are simulated after the first; later steps are like the latest of them.
+// The simulation has a first step and six more; all later steps of the run take
+// `later_step_seconds`.
 TEST(Predict, ABeginningCountsOnce) {
   StrategyResult r = made_up_result();
   r.later_step_seconds = 0.1;
@@ -71,8 +73,9 @@ TEST(Predict, ABeginningCountsOnce) {
   EXPECT_DOUBLE_EQ(total("time: 100 s").step_seconds, 0.2);
 }
 
-// A controller needs a few rounds until it lets go of a worker that is always slow. A whole run
-// pays for them once; a switch comes at a share of the run, however long that is.
+// A controller needs some rounds until it stops waiting for a worker that is always slow. A whole
+// run pays for these rounds once. A switch of rules, in contrast, comes at a share of the run, so
+// its beginning scales with the run.
 TEST(Predict, AWholeRunIsNotAllBeginning) {
   const auto later = [](const std::string& rule) {
     const Scenario s = scenario_of(
@@ -138,12 +141,12 @@ TEST(Predict, TheIntervalKnowsWhereTheCostsComeFrom) {
   EXPECT_NEAR(sigma(s, 1, 0), 0.034, 1e-6);
   EXPECT_NEAR(sigma(s, 0, 1), 0.044, 1e-6);
   EXPECT_NEAR(sigma(s, 0.5, 0), std::hypot(0.017, 0.06), 1e-6);
-  // An anchor that is met, and one that is not.
+  // An anchor that the prediction meets narrows the error; an anchor that it misses does not.
   EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 1, step_time: 201 ms}]"), 0, 0), 0.01, 1e-6);
   EXPECT_NEAR(sigma(scenario_of("anchor: [{gpus: 1, step_time: 300 ms}]"), 0, 0), 0.12, 1e-6);
 }
 
-// 4 % for every doubling of the GPUs, as a random walk, on what is modelled.
+// Each doubling of the GPUs adds 4 % to the modelled part, as a random walk.
 TEST(Predict, TheIntervalGrowsWithTheGpus) {
   StrategyResult r = made_up_result();
   r.step_seconds = {0.2, 0.2};
@@ -157,8 +160,8 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
   EXPECT_NEAR(sigma("gpus: 1", 0), 0.12, 1e-12);
   EXPECT_NEAR(sigma("gpus: 8", 0), std::hypot(0.12, 0.04 * std::sqrt(3)), 1e-12);
   EXPECT_NEAR(sigma("gpus: 8", 1), 0.034, 1e-12);
-  // A step of this strategy elsewhere tells the work up to the 5 % between two runs, and another
-  // 2.8 % where the micro-batch is another.
+  // An anchor of the same strategy on another count replaces the work's error by the 5 % between
+  // two runs, and adds 2.8 % if its micro-batch differs.
   EXPECT_NEAR(sigma("gpus: 8\nanchor: [{gpus: 2, step_time: 1 s}]", 0),
               std::hypot(0.05, 0.04 * std::sqrt(2)), 1e-12);
   EXPECT_NEAR(sigma("gpus: 8\nanchor: [{gpus: 1, step_time: 1 s}, {gpus: 4, step_time: 1 s}]", 0),
@@ -170,7 +173,7 @@ TEST(Predict, TheIntervalGrowsWithTheGpus) {
               std::hypot(0.05, 0.028, 0.04 * std::sqrt(3)), 1e-12);
 }
 
-// An anchor on two GPUs of tensor parallelism has one replica, which takes the whole odd batch.
+// An anchor on two GPUs with two tensor ranks is one replica, which takes the whole odd batch.
 TEST(Predict, AnAnchorsBatchIsDividedAmongReplicas) {
   StrategyResult r = made_up_result();
   r.step_seconds = {0.2, 0.2};
@@ -184,7 +187,8 @@ TEST(Predict, AnAnchorsBatchIsDividedAmongReplicas) {
   EXPECT_NEAR(work("global: 63, micro: 21"), 0.05, 1e-12);
 }
 
-// The cost of servers is known from other sources only, and not from one worker's step.
+// Server costs come from separate measurements, so an anchor on one worker does not narrow their
+// error.
 TEST(Predict, TheIntervalKnowsThatServersAreNotModelled) {
   StrategyResult r = made_up_result();
   r.step_seconds = {0.2, 0.2};
@@ -205,7 +209,7 @@ TEST(Predict, TheIntervalKnowsThatServersAreNotModelled) {
   EXPECT_NEAR(sigma(served + "\nanchor: [{gpus: 2, step_time: 1 s}]", 1), 0.05, 1e-12);
 }
 
-// The share of the step that waits for modelled communication is as uncertain as the network.
+// The exposed share of the step is as uncertain as the network model.
 TEST(Predict, TheIntervalKnowsTheNetwork) {
   StrategyResult r = made_up_result();
   r.step_seconds = {0.2, 0.2};
@@ -219,7 +223,7 @@ TEST(Predict, TheIntervalKnowsTheNetwork) {
   };
   const double scaling = 0.04 * std::sqrt(5);
   EXPECT_NEAR(sigma("dgx-h100"), std::hypot(0.75 * 0.12, 0.25 * 0.3, scaling), 1e-12);
-  // Four nodes on a shared fabric: two doublings of 12 %.
+  // Four nodes on a shared fabric are two doublings of 12 % each.
   EXPECT_NEAR(sigma("p5.48xlarge"), std::hypot(0.75 * 0.12, 0.25 * std::hypot(0.3, 0.24), scaling),
               1e-12);
 }
@@ -261,10 +265,10 @@ TEST(Predict, WhatDoesNotFitHasNoPrice) {
   r.memory.device = 9e10;
   const Prediction p = summarise_point(s, expand(s)[0], r);
   EXPECT_EQ(p.dollars, 0);
-  EXPECT_GT(p.total_seconds, 0);  // what it would be
+  EXPECT_GT(p.total_seconds, 0);  // the time that it would take
 }
 
-// Every simulated step is counted, also the steps before the steady state.
+// All simulated steps count, also the steps before the steady state.
 TEST(Predict, SimulatedStepsAreAllThatWereSimulated) {
   const auto points =
       expand(scenario_of("gpus: 8\nsimulation: {steps: 50}\n"
@@ -279,7 +283,7 @@ TEST(Predict, SimulatedStepsAreAllThatWereSimulated) {
   EXPECT_EQ(simulate(random).front().simulated_steps, 13);
 }
 
-// One long point shows how far it is.
+// A single long point shows its progress.
 TEST(Predict, ProgressNamesThePointAndHowFarItIs) {
   const auto points =
       expand(scenario_of("gpus: 512\nplatform: dgx-a100-80gb-hdr4\nsimulation: {steps: 30000}\n"

@@ -1,4 +1,5 @@
-// Methods of recovery in a scenario: allowed values, refused values, and results.
+// Which methods of recovery does a scenario accept or refuse, and do their results follow closed
+// forms?
 #include "core/data.hpp"
 #include "costs/nccl_topology.hpp"
 #include "points/checkpoints.hpp"
@@ -57,8 +58,8 @@ TEST(Recovery, WhatCannotBeIsRefusedWithItsPlace) {
   }
 }
 
-// 8 of 32 ranks on each host copy their share, each over its own link, and together through the
-// memory.
+// Eight of 32 ranks on each host copy their shares, each over its own link and all through the
+// host's memory: the slower of both sets the stall.
 TEST(Recovery, AStagedCheckpointStallsForTheCopyOfARanksState) {
   const std::string staged = sharded + "faults: {}\ncheckpoint: {every: 1 h, write: staged}\n";
   const Point point = expand(scenario_of(staged)).at(0);
@@ -85,7 +86,7 @@ TEST(Recovery, ThePeriodIsDalysForTheStallAndAtLeastTheWrite) {
   EXPECT_NEAR(slow.checkpoint_period_seconds / slow.checkpoint_seconds, 1, 0.02);
 }
 
-// A NIC that the write fills for half of its rate slows steps that wait for it.
+// A write that fills half of the NIC slows steps that need the NIC.
 TEST(Recovery, AWriteSlowsTrainingOnTheSameNic) {
   const std::string job = sharded + "fabric: {nics_per_node: 1, nic_rate: 25 Gbit/s}\nfaults: {}\n";
   const auto finish = [&](const std::string& bandwidth) {
@@ -94,7 +95,7 @@ TEST(Recovery, AWriteSlowsTrainingOnTheSameNic) {
         .with_failures->finish_seconds;
   };
   EXPECT_GT(finish("1.5 GB/s"), 10 * 86400 * 1.05);
-  // The same bytes at a tenth of the rate take less of the NIC for longer.
+  // The same bytes at a lower rate take less of the NIC for a longer time.
   EXPECT_LT(finish("400 MB/s"), finish("1.5 GB/s") * 1.5);
   const Point point = expand(scenario_of(job)).at(0);
   const StrategyResult all = point.strategy->simulate(point.job);
@@ -132,7 +133,8 @@ TEST(Recovery, CheckpointsTakeMemoryOfHosts) {
               5 * 25e12 - expand(scenario_of(sharded)).at(0).job.machine.host.memory_bytes, 1e6);
 }
 
-// A replica of the state: a GPU's node, a shard group, a pipeline's stages.
+// The nodes that hold one copy of the state: one node for DDP, a shard group's nodes for FSDP, the
+// nodes of all stages for a pipeline.
 TEST(Recovery, NodesFailTogetherWhereTheyShareTheState) {
   const auto together = [](const std::string& more) {
     const std::string job = "platform: dgx-h100\ngpus: 64\n" + run_of_days;
@@ -183,8 +185,9 @@ TEST(Recovery, ASlowNodeSlowsStepsAsItsSimulationSays) {
   EXPECT_NEAR(run.finish_seconds / 86400, 1 + 9 * slow / usual, 0.01);
 }
 
-// Salpekar et al. 2026: effective training time 44 % in step, 80 % with replicas that come back
-// alone; with the failures of fact 148 and the assumptions that the scenarios name.
+// Salpekar et al. 2026 report an effective training time of 44 % for synchronous training and 80 %
+// with replicas that return alone. The scenarios use the failure rate of fact 148 and name their
+// other assumptions.
 TEST(Recovery, FtHsdpIsWorthWhatItsAuthorsSay) {
   const auto goodput = [](const std::string& name) {
     const ResultRecord record =

@@ -40,7 +40,7 @@ TEST(Seeds, AreMeanAndIntervalOfRunsWithEach) {
   EXPECT_NEAR(p.total_seconds, mean(totals), 1e-9 * mean(totals));
   EXPECT_NEAR(p.staleness->mean, mean(staleness), 0.01);
   EXPECT_NEAR(p.traffic.at(0).bytes, mean(bytes), 1e-9 * mean(bytes));
-  const double t = 2.3533634348018264;  // of three degrees of freedom, 90 %
+  const double t = 2.3533634348018264;  // Student's t with three degrees of freedom, 90 %
   EXPECT_NEAR(p.over_seeds->step.mean, mean(steps), 1e-12);
   EXPECT_NEAR(p.over_seeds->step.interval.high - mean(steps), t * standard_deviation(steps) / 2,
               1e-12);
@@ -68,7 +68,7 @@ TEST(Seeds, TheirMeanIsWhatOrderStatisticsSay) {
   EXPECT_LT(width, 0.03 * slowest);
 }
 
-// A rank's own work, its communication and its waiting are a step, also over seeds.
+// A rank's own work, its communication and its waiting add up to the step, also over seeds.
 TEST(Seeds, PartsOfRanksAddUpToTheStep) {
   const auto p =
       told(
@@ -84,7 +84,8 @@ TEST(Seeds, PartsOfRanksAddUpToTheStep) {
   }
 }
 
-// Unasked where workers need not keep step; one alone where they do, or nothing is drawn.
+// By default several seeds run if workers need not keep step, and one if they do or if nothing is
+// random.
 TEST(Seeds, AreSeveralWhereWorkersGoByThemselves) {
   EXPECT_EQ(told(asynchronous).predictions.at(0).over_seeds->seeds, 4);
   EXPECT_FALSE(told(asynchronous + "simulation: {seeds: 1}\n").predictions.at(0).over_seeds);

@@ -1,4 +1,5 @@
-// Do stragglers cost what order statistics and the hardware say, and is what cannot be refused?
+// Do stragglers cost the time that order statistics and the hardware imply, and are impossible ones
+// refused?
 #include "strategies/common/stragglers.hpp"
 
 #include <cmath>
@@ -21,7 +22,7 @@ double harmonic(int n) {
   return sum;
 }
 
-// Mean over steps of the slowest of n ranks.
+// The mean over steps of the slowest of n ranks.
 double slowest_of(const Stragglers& stragglers, int n) {
   double sum = 0;
   const int steps = 20000;
@@ -42,7 +43,7 @@ TEST(Stragglers, TheSlowestOfManyIsWhatOrderStatisticsSay) {
   for (const int n : {1, 4, 32}) {
     EXPECT_NEAR(slowest_of(exponential, n), 1 + 0.1 * harmonic(n), 0.005) << n;
   }
-  // Among n draws from a file with one slow value of ten, one is slow with 1 - 0.9^n.
+  // A file has one slow value of ten. At least one of n draws is slow with probability 1 - 0.9^n.
   Empirical law;
   law.values = {1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
   empirical.per_step = law;
@@ -73,7 +74,8 @@ TEST(Stragglers, HiccupsComeAsOftenAsTheySay) {
   EXPECT_NEAR(late, 2000, 4 * std::sqrt(2000));
 }
 
-// The step of a device that does all the work, with the file's mean slow-down over its median.
+// The values of a file are factors relative to the file's median; blank lines and comments are
+// skipped.
 TEST(Stragglers, ValuesOfAFileAreOverTheirMedian) {
   const auto with = [](const std::string& content) {
     test_folder().write("times.txt", content);
@@ -109,7 +111,7 @@ TEST(Stragglers, ASlowLinkCostsAsMuchAsASlowNetwork) {
   for (const std::string& job : {nodes, nodes + "strategies: [fsdp]\n", served}) {
     EXPECT_GT(step_of(job + slow), 1.5 * step_of(job)) << job;
   }
-  // Of rings, which FSDP has whatever the network's rate.
+  // A ring is as slow as its slowest link. FSDP uses rings at any rate of the network.
   const std::string rings = nodes + "strategies: [fsdp]\n";
   const double all = step_of(rings + slow);
   Scenario narrow = scenario_of(rings);
@@ -119,8 +121,8 @@ TEST(Stragglers, ASlowLinkCostsAsMuchAsASlowNetwork) {
   EXPECT_NEAR(all / mean(simulate(points).at(0).step_seconds), 1, 0.1);
 }
 
-// Batches that always come 2 s apart are waited for; one in four, for half a second each on
-// average.
+// If every batch comes 2 s after the one before, the step takes 2 s. If one of four batches is late
+// by 2 s, the mean step takes half a second.
 TEST(Stragglers, LateBatchesAreWaitedFor) {
   for (const std::string strategy : {"ddp", "fsdp", "parameter_server", "local_sgd", "zero"}) {
     const std::string job = "gpus: 1\nsimulation: {steps: 400}\nstrategies: [" + strategy + "]\n";
@@ -130,8 +132,8 @@ TEST(Stragglers, LateBatchesAreWaitedFor) {
   }
 }
 
-// Two batches are ready and the host is a step ahead of the device: the rest of a hiccup is lost,
-// in every strategy, however long the run is.
+// Two batches are ready, and the host is one step ahead of the device. The rest of a hiccup is
+// lost, in every strategy and for any length of the run.
 TEST(Stragglers, AHiccupCostsWhatTwoBatchesAndOneStepOfLeadDoNotHide) {
   const std::string job = "model: resnet50\nbatch: {per_gpu: 128}\ngpus: 1\n";
   for (const std::string strategy : {"ddp", "fsdp", "zero", "parameter_server: {placement: gpu}"}) {
@@ -146,7 +148,7 @@ TEST(Stragglers, AHiccupCostsWhatTwoBatchesAndOneStepOfLeadDoNotHide) {
       const double with = run_scenario(scenario_of(alone + rest)).predictions.at(0).step_seconds;
       int hiccups = 0;
       for (int batch = 1; batch <= steps; ++batch) hiccups += hiccup({50, late}, 1, 0, batch) > 0;
-      // Two in a row hide little.
+      // Two hiccups in a row are hidden less; the tolerance allows for this.
       const double lost = (late - 3 * step) * hiccups / steps;
       EXPECT_NEAR(with - step, lost, 0.25 * lost) << strategy << " " << steps;
     }
@@ -170,7 +172,8 @@ TEST(Stragglers, ALinkMayBecomeSlowLater) {
   }
 }
 
-// The slow-down of an A100's layers on a V100 is the V100's own slow-down of the step.
+// The slow-down that a V100 node causes in an A100 job is the slow-down of a job with V100 nodes
+// only.
 TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
   const std::string job = "gpus: 16\nmodel: resnet50\nbatch: {per_gpu: 64}\nprecision: amp-fp16\n";
   const std::string other = "stragglers: {per_rank: 0, other_devices: [{device: ";
@@ -184,7 +187,7 @@ TEST(Stragglers, OtherDevicesAreAsSlowAsTheyAre) {
   EXPECT_LT(memory.at(0).capacity, 17e9);
 }
 
-// Is a device's file read once, however many points and figures ask for it?
+// A device file is read once for all points and figures of a scenario.
 TEST(Stragglers, OtherDevicesAreOfTheInputs) {
   const std::string file = test_folder().file("own.yaml");
   std::filesystem::copy_file(data_folder("platforms/devices") + "/v100-sxm2-16gb.yaml", file);
@@ -202,7 +205,7 @@ TEST(Stragglers, OtherDevicesAreOfTheInputs) {
   EXPECT_GT(summarise_point(scenario, points[1], results[1]).mfu, 0);
 }
 
-// If all nodes have the other device, each piece of work takes as long as on a platform with that
+// If all nodes have the other device, each kind of work takes as long as on a platform with that
 // device: products, copies and updates have factors of their own.
 TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
   const std::string v100_nodes =
@@ -215,7 +218,8 @@ TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
     return simulate({expand(scenario).at(0)}).at(0).split;
   };
   const StepSplit v100 = split("platform: " + v100_nodes + "\n"), a100 = split("");
-  // There is not one factor: this net's products gain less from an A100 than its memory-bound work.
+  // A single factor would not do: the products of this network gain less from an A100 than its
+  // memory-bound work.
   EXPECT_LT(1.1 * v100.forward / a100.forward, v100.optimizer / a100.optimizer);
   for (const std::string strategy :
        {"ddp: {gradient_as_bucket_view: false}", "fsdp", "local_sgd: {every: 2}",
@@ -231,7 +235,7 @@ TEST(Stragglers, EachPieceOfWorkTakesWhatTheOtherDeviceNeeds) {
   }
 }
 
-// Two nodes with two kinds beside the platform's, and no host that anybody waits for.
+// Two of three nodes have devices of two other kinds. The host delays no rank.
 TEST(Stragglers, EachNodeHasItsOwnDevice) {
   const auto slowest = [](const std::string& devices) {
     const Scenario scenario = scenario_of(
@@ -254,7 +258,8 @@ TEST(Stragglers, EachNodeHasItsOwnDevice) {
   EXPECT_GT(both[2], both[0]);
 }
 
-// All ranks of a node have the node's device, and one of them delays the others of its node.
+// A node whose ranks all have the other device equals a node with that device, and a single slow
+// rank delays the others of its node.
 TEST(Stragglers, RanksOfOneNodeMayDiffer) {
   const std::string job = "gpus: 8\nmodel: resnet50\nbatch: {per_gpu: 64}\nprecision: amp-fp16\n";
   const auto step = [&](const std::string& who) {
@@ -273,8 +278,8 @@ TEST(Stragglers, RanksOfOneNodeMayDiffer) {
   }
 }
 
-// Half of the GPUs can do 312 TFLOP/s in fp16, the other half 125; ten of 26 in bf16, which a V100
-// has no units for: 15.7 in fp32.
+// Half of the GPUs reach 312 TFLOP/s in fp16, the other half 125. With bf16, ten of 26 GPUs are
+// V100 without bf16 units, which reach 15.7 TFLOP/s in fp32.
 TEST(Stragglers, UtilisationIsOfWhatEachDeviceCanDo) {
   const auto ratio = [](const std::string& precision, int gpus,
                         const std::string& who = "nodes: [1, 3]") {
@@ -341,7 +346,8 @@ TEST(Stragglers, LinksThatAMachineLacksAreRefused) {
   }
 }
 
-// Nodes after those with GPUs, if some strategy has them. There is nothing of a GPU's on them.
+// Servers' own hosts are numbered after the nodes with GPUs, if some strategy has such hosts. These
+// hosts have no links of GPUs.
 TEST(Stragglers, ServersOnHostsOfTheirOwnHaveLinksToo) {
   const std::string own = "parameter_server: {placement: own-hosts, servers: 2}";
   const auto refused = [&](const std::string& strategies, const std::string& stragglers) {
@@ -374,7 +380,8 @@ TEST(Stragglers, NeighboursNeedANetworkThatIsShared) {
   EXPECT_THAT(what, HasSubstr("lets nobody share a link"));
 }
 
-// The analytic network knows the rate of each of the parameter server's links.
+// The analytic network supports slow links for the parameter server, whose messages have links of
+// their own, but not for collectives.
 TEST(Stragglers, SlowLinksOfCollectivesNeedANetworkThatIsShared) {
   const std::string text = nodes + "stragglers: {slow_links: [{speed: 50%}]}\n" +
                            "simulation: {network: analytic}\nstrategies: [";
@@ -383,7 +390,7 @@ TEST(Stragglers, SlowLinksOfCollectivesNeedANetworkThatIsShared) {
   EXPECT_EQ(expand(scenario_of(text + "parameter_server]\n")).size(), 1);
 }
 
-// The same scenario with `stragglers` and without, one beside the other.
+// The reported cost is the difference between the scenario with `stragglers` and without.
 TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
   const std::string run = "gpus: 4\nplatform: a100-pcie-80gb-x8\ndataset: {steps: 1000}\n";
   const Prediction without = run_scenario(scenario_of(run)).predictions.at(0);
@@ -405,8 +412,8 @@ TEST(Stragglers, CostWhatTheRunIsLongerAndDearerThanWithout) {
   }
 }
 
-// Without the rank that is slow the others differ as the scenario says, not as ranks usually do:
-// who waits for one more slow rank is never faster.
+// The comparison removes the slow rank only; the other ranks keep the spread that the scenario
+// states, not the default spread. A slow rank therefore never has a negative cost.
 TEST(Stragglers, CostNothingLessThanNothingWhereTheScenarioSaysHowRanksDiffer) {
   for (const std::string strategy :
        {"ddp", "fsdp", "parameter_server: {placement: worker-host, servers: 8}"}) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The Python package: python_test.py PROGRAM [unittest options]; of the folder sim/python, or, with
---installed first, as it is installed."""
+"""Does the Python package give the program's answers? python_test.py PROGRAM [unittest options] tests the package in
+sim/python; with --installed first, it tests the installed package."""
 
 import ast
 import contextlib
@@ -161,7 +161,7 @@ class Mistakes(unittest.TestCase):
 
 class Documentation(unittest.TestCase):
     def test_every_example_runs(self):
-        """In a folder with `scenarios/` and a `my.yaml`; where there is no pandas, a table is its rows."""
+        """Examples run in a folder with `scenarios/` and a `my.yaml`; without pandas a table is a list of rows."""
         examples = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/python.md").read_text(), re.MULTILINE | re.DOTALL)
         self.assertTrue(examples)
         if not importlib.util.find_spec("pandas"):
@@ -269,7 +269,7 @@ class FakeTrial:
 
 
 class FakeStudy:
-    """What the example uses of optuna.Study."""
+    """The part of optuna.Study that the example uses."""
 
     def optimize(self, objective, n_trials):
         trials = [FakeTrial(number) for number in range(n_trials)]
@@ -278,7 +278,7 @@ class FakeStudy:
 
 
 class FakeTuner:
-    """What the example uses of ray.tune.Tuner."""
+    """The part of ray.tune.Tuner that the example uses."""
 
     def __init__(self, trainable, param_space):
         self.trainable, self.space = trainable, param_space
@@ -291,7 +291,7 @@ class FakeTuner:
 
 
 class Searches(unittest.TestCase):
-    """The examples with Optuna's and Ray Tune's own packages where they are, else with their interfaces."""
+    """The examples with Optuna's and Ray Tune's own packages if these are installed, otherwise with stand-ins."""
 
     def output_of(self, name, modules):
         if importlib.util.find_spec(next(iter(modules))) is None:
@@ -346,7 +346,7 @@ class Package(unittest.TestCase):
 
 
 def overhead():
-    """Of a call over the program alone, in milliseconds; medians of pairs."""
+    """Milliseconds that a call from Python takes longer than the program alone: the median over pairs of calls."""
     words = [PROGRAM, "run", "--json", str(VGG16)]
     pairs = []
     for _ in range(31):

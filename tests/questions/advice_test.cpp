@@ -1,4 +1,4 @@
-// Does what a prediction says would help really help, when somebody does it?
+// Does a change that a prediction advises really help when it is made?
 #include "questions/advice.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The meaning of an advice's words, parsed independently by this test.
+// An advice's words as changes to the scenario. The test parses the words independently of the
+// program.
 struct Meaning {
   std::function<void(Scenario&, const Point&)> scenario;
   MachineEdit machine;
@@ -155,7 +156,8 @@ std::string advice_to(const std::string& scenario) {
   return advice_of(run_scenario(scenario_of(scenario)).predictions.front());
 }
 
-// Sharding gathers and reduces in every micro-batch, so more micro-batches save nothing.
+// Sharded gradients are gathered and reduced in every micro-batch, so more micro-batches save
+// nothing.
 TEST(Advice, ShardsAreNotToldToAccumulate) {
   const std::string advice = advice_to(
       "model: qwen2.5-0.5b\ninput: {sequence: 512}\nbatch: {micro: 1, accumulation: 2}\n"
@@ -163,7 +165,7 @@ TEST(Advice, ShardsAreNotToldToAccumulate) {
   EXPECT_EQ(advice, "a larger batch per GPU or faster PCIe would help");
 }
 
-// 90 % of the step is compute, and the step takes exactly the loader's time for its batch.
+// 90 % of the step is compute, but the loader needs exactly the step's time for its batch.
 TEST(Advice, AFasterGpuIsNoHelpWhereTheLoaderSetsThePace) {
   const std::string advice = advice_to(
       "model: convnext_tiny\nbatch: {micro: 128, accumulation: 4}\nprecision: amp-fp16\n"
@@ -172,7 +174,7 @@ TEST(Advice, AFasterGpuIsNoHelpWhereTheLoaderSetsThePace) {
   EXPECT_EQ(advice, "more loader workers or cheaper preprocessing would help");
 }
 
-// The limit is the rate of one TCP stream, and not the card.
+// One TCP stream, not the card, limits the rate.
 TEST(Advice, FasterNicsAreNoHelpWhereAStreamIsCapped) {
   const std::string advice = advice_to(
       "model: convnext_tiny\nbatch: {micro: 1}\nprecision: fp32\nplatform: g6e.12xlarge\n"
@@ -187,7 +189,7 @@ TEST(Advice, OnlyWhatIsPossible) {
   const std::string images = "model: resnet50\nprecision: amp-fp16\nbatch: {micro: 64}\n";
   EXPECT_THAT(advice_to(images), HasSubstr("channels_last"));
   EXPECT_THAT(advice_to(images + "memory_format: channels_last\n"), Not(HasSubstr("channels_")));
-  // The bottleneck is 25 GbE between two nodes; twice the batch fits in one case only.
+  // 25 GbE between two nodes limits the step; twice the batch fits in one of the two cases only.
   const std::string slow =
       "model: resnet50\nplatform: dgx-a100-80gb-25gbe\ngpus: 16\nprecision: fp32\n";
   EXPECT_THAT(advice_to(slow + "batch: {micro: 8}\n"), HasSubstr("a larger batch per GPU"));
@@ -196,14 +198,15 @@ TEST(Advice, OnlyWhatIsPossible) {
               Not(HasSubstr("a larger batch per GPU")));
 }
 
-// A trial of so many workers would take longer than the prediction.
+// A trial with so many workers would take longer than the prediction itself, so no advice is given.
 TEST(Advice, NoneIsGivenOfWhatIsDearToTry) {
   EXPECT_EQ(advice_to("model: lenet5\ngpus: 512\nprecision: amp-bf16\n"
                       "strategies: [parameter_server: {consistency: async}]\n"),
             "");
 }
 
-// Is the same true of scenarios whose options were drawn together (tests/fuzz/draw_scenarios.py)?
+// Advice must help in scenarios whose options were drawn together, too
+// (tests/fuzz/draw_scenarios.py).
 class AdviceToDrawn : public testing::TestWithParam<int> {};
 TEST_P(AdviceToDrawn, Helps) {
   std::ifstream in(data_folder("") + "/tests/scenario/golden/drawn.jsonl");
@@ -233,7 +236,7 @@ RC_GTEST_PROP(Advice, Helps, ()) {
       one_of({"", "", "data_loading: {samples_per_second: 300}\n",
               "stragglers: {per_step: {lognormal: {sigma: 5%}}}\n"}));
   const Scenario scenario = scenario_of(text);
-  RC_PRE(refusal([&] { expand(scenario); }).empty());  // FSDP2's mixed precision with batch norm
+  RC_PRE(refusal([&] { expand(scenario); }).empty());  // FSDP2's mixed precision refuses batch norm
   expect_that_all_help(scenario);
   RC_ASSERT(!testing::Test::HasFailure());
 }

@@ -1,4 +1,4 @@
-// Does an anchor make the prediction meet what was measured, and leave the rest to the model?
+// Does a prediction meet its anchor, and is everything else left to the model?
 #include "questions/anchor.hpp"
 
 #include "points/measured.hpp"
@@ -47,7 +47,7 @@ TEST(Anchor, EveryWayToStateATimeMeansTheSameStep) {
 }
 
 TEST(Anchor, RowsOnSeveralCountsFindTheFactorsBehindThem) {
-  // The "measured" rows are the model itself with other factors: the fit must find them.
+  // The "measured" rows are predictions with other factors; the fit must find these factors.
   const std::string rest = "gpus: [1, 2, 8]\nplatform: g5.48xlarge\nbatch: {per_gpu: 16}\n";
   const Scenario plain = scenario_of(rest);
   const CostScale truth{1.3, 1.3, 1.6};
@@ -58,7 +58,7 @@ TEST(Anchor, RowsOnSeveralCountsFindTheFactorsBehindThem) {
   const auto scales = anchor_scales(s, {});
   EXPECT_NEAR(scales[0].device, 1.3, 0.02);
   EXPECT_NEAR(scales[0].communication, 1.6, 0.05);
-  EXPECT_NEAR(step_of(s, 1, scales) / two, 1, 0.01);  // a count nobody measured
+  EXPECT_NEAR(step_of(s, 1, scales) / two, 1, 0.01);  // on a count without a row
 }
 
 TEST(Anchor, AnEntrysOwnRowsAreFittedAlone) {
@@ -93,7 +93,7 @@ TEST(Anchor, WhatIsOutOfReachIsSaid) {
               testing::Contains(testing::HasSubstr("the anchor of ddp on 1 GPU is not met")));
 }
 
-// In the record, so that JSON has it too.
+// Contradictory rows give a warning in the record, so that JSON has it too.
 TEST(Anchor, RowsThatContradictEachOtherAreSaid) {
   const Scenario s = scenario_of(
       "gpus: [1, 8]\nanchor: [{gpus: 1, step_time: 500 ms}, {gpus: 8, step_time: 5 ms}]\n");

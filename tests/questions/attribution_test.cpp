@@ -1,5 +1,5 @@
-// Is the time of a step booked where it belongs? Only a data loader that is too slow, or the copy
-// of a batch, is data loading.
+// Is every part of the step booked under its cause? Only a slow data loader, or the copy of a
+// batch, counts as data loading.
 #include "costs/collective.hpp"
 #include "questions/explain.hpp"
 #include "questions/run.hpp"
@@ -10,7 +10,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Models that the device limits and that the host limits; every strategy, with and without offload.
+// Models that the device bounds and models that the host bounds, with every strategy, with and
+// without offload.
 const char* every_strategy =
     "strategies:\n"
     "  - ddp\n"
@@ -56,7 +57,7 @@ TEST(DataLoading, IsTheCopyOfTheBatchWhereThatIsAllThereIs) {
       const double bytes = points[i].job.step->input_bytes;
       const double copy = points[i].job.accumulation *
                           host_device_copy(points[i].job.machine, bytes).seconds(bytes);
-      // Asynchronous workers are in the middle of a step when the count ends.
+      // When the count of steps ends, asynchronous workers are in the middle of a step.
       const double tolerance = points[i].label == "async" ? 0.1 : 1e-6;
       EXPECT_NEAR(results[i].split.data_loading / copy, 1, tolerance)
           << workload << points[i].label;
@@ -89,7 +90,7 @@ TEST(CpuOffload, IsTheOptimizerAndTheDeviceIsIdleMeanwhile) {
     const double update =
         host_optimizer_seconds(job.optimizer, job.step->precision, elements, job.machine.host) +
         clipping_bytes(job.step->precision, elements) / (0.8 * job.machine.host.memory_bandwidth);
-    EXPECT_NEAR(p.split.optimizer / update, 1, 0.01) << version;  // padding of the shards
+    EXPECT_NEAR(p.split.optimizer / update, 1, 0.01) << version;  // shards are padded
     EXPECT_NEAR(sum(p.split) / mean(result.step_seconds), 1, 1e-9);
     EXPECT_THAT(p.bottleneck, HasSubstr("the optimizer on the CPU and its copies take"));
     const double busy = p.split.forward + p.split.backward + p.split.copies;

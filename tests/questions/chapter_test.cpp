@@ -1,4 +1,4 @@
-// Does the page of `lockstep report` show the step and the peak that the record tells of?
+// Does the page of `lockstep report` show the step and the memory peak of the record?
 
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ namespace lockstep::chapter_test {
 namespace {
 
 ReportChapter chapter_of(const std::string& text) {
-  // The page shows the file, too.
+  // The page shows the scenario's file, so it must exist.
   const Scenario scenario = read_scenario(test_folder().write("chapter.yaml", scenario_text(text)));
   return report_chapter(scenario, run_scenario(scenario, {1, {}}), {1, {}});
 }
@@ -29,7 +29,7 @@ const Prediction& predicted(const ReportChapter& chapter, const std::string& str
   });
 }
 
-// Every strategy that keeps something of its own in memory, on GPUs and on CPUs.
+// Every strategy that keeps tensors of its own in memory, on GPUs and on CPUs.
 const char* const memory_cases[] = {
     R"(
 strategies:
@@ -83,7 +83,7 @@ TEST(Chapter, WhatLivesAtThePeakIsAllOfIt) {
       EXPECT_LE(curve.at_peak.size(), 16u);
       EXPECT_TRUE(std::is_sorted(curve.at_peak.begin(), curve.at_peak.end() - 1,
                                  [](const auto& a, const auto& b) { return a.bytes > b.bytes; }));
-      // Named tensors are not larger than the account of their kind.
+      // The named tensors of a kind are at most as large as the sum of the kind.
       for (const auto& [kind, bytes] : by_kind) {
         if (kind.empty()) continue;
         EXPECT_LE(bytes, use.at_peak.at(kind)) << kind;
@@ -104,7 +104,7 @@ TEST(Chapter, TheTensorsAtThePeakHaveNames) {
   const double weight = 25088.0 * 4096 * 4;
   EXPECT_TRUE(has(chapter.memory[0], "classifier.0.weight", "parameters"));
   EXPECT_TRUE(has(chapter.memory[0], "classifier.0.weight", "optimizer state"));
-  // A block of which less than 1 MiB would be left is not split (fact 119).
+  // A block whose remainder would be less than 1 MiB is not split (fact 119).
   EXPECT_GE(chapter.memory[0].at_peak[0].bytes, weight);
   EXPECT_LT(chapter.memory[0].at_peak[0].bytes, weight + (1 << 20));
   EXPECT_TRUE(std::any_of(chapter.memory[0].at_peak.begin(), chapter.memory[0].at_peak.end(),
@@ -113,7 +113,7 @@ TEST(Chapter, TheTensorsAtThePeakHaveNames) {
                           [](const auto& one) { return one.kind == "gathered parameters"; }));
 }
 
-// As the page's script unpacks them.
+// The timelines as the page's script unpacks them.
 std::vector<StepTimeline> timelines_of(const ReportChapter& chapter) {
   std::vector<StepTimeline> timelines;
   for (const nlohmann::ordered_json& json : chapter.timelines) {
@@ -166,9 +166,9 @@ TEST(Chapter, ATimelineIsTheStepOfTheRecord) {
         EXPECT_GT(slice.end, slice.start);
         before = slice.end;
       }
-      EXPECT_LE(before, timeline.seconds + 1e-9) << one.name;  // rounded
+      EXPECT_LE(before, timeline.seconds + 1e-9) << one.name;  // times are rounded
     }
-    // At every time the compute stream is busy or has a cause of its wait.
+    // At every time the compute stream is busy, or its wait has a cause.
     double covered = 0;
     for (const TimelineSlice& slice : lane(timeline, "compute").slices) {
       covered += slice.end - slice.start;
@@ -186,7 +186,7 @@ TEST(Chapter, ATimelineIsTheStepOfTheRecord) {
   EXPECT_GT(lane(timelines[2], "server 0: compute").busy_seconds, 0);
 }
 
-// The record splits the mean rank's step; of one rank it is this very one.
+// The record splits the step of the mean rank; with one rank the timeline must split alike.
 TEST(Chapter, ATimelineOfOneGpuSplitsAsTheRecordDoes) {
   const ReportChapter chapter = chapter_of("model: vgg16\ngpus: 1\noptimizer: {name: adam}\n");
   const StepTimeline timeline = timelines_of(chapter).at(0);
@@ -204,7 +204,8 @@ TEST(Chapter, ATimelineOfOneGpuSplitsAsTheRecordDoes) {
   EXPECT_NEAR(seconds[SliceKind::host_bound], split.host_bound, near);
 }
 
-// Tens of thousands of kernels, and the bars are still short ones.
+// A step may have tens of thousands of kernels; the page merges them into a bounded number of short
+// bars.
 TEST(Chapter, WhatAPageHoldsIsBounded) {
   const ReportChapter chapter = chapter_of(
       "model: gpt2-xl\ngpus: 8\nstrategies: [ddp, fsdp]\nbatch: {per_gpu: 4, accumulation: 4}\n"
@@ -218,7 +219,8 @@ TEST(Chapter, WhatAPageHoldsIsBounded) {
       drawn += one.slices.size();
       int stands_for = 0;
       for (const TimelineSlice& slice : one.slices) stands_for += slice.merged;
-      EXPECT_GE(stands_for, one.operations) << one.name;  // and for the waits between them
+      // a bar stands for its kernels and the waits between them
+      EXPECT_GE(stands_for, one.operations) << one.name;
     }
     EXPECT_LE(drawn, 2000u);
     EXPECT_GT(drawn, 500u);

@@ -1,4 +1,5 @@
-// How much faster, how sure, and where the difference arises.
+// How much faster is one prediction than another, how certain is that, and which parts make the
+// difference?
 #include "questions/compare.hpp"
 
 #include <cmath>
@@ -35,8 +36,8 @@ TEST(Compare, PartsAddUpToTheDifferenceAndIntervalsHoldTheRatio) {
   }
 }
 
-// A device with uncertain speed is equally uncertain for both, so only the error of two runs is
-// left.
+// The error of the device's speed is the same for both predictions and cancels. Only the error
+// between two runs is left.
 TEST(Compare, WhatBothAreOffByInCommonCancels) {
   const StepError far{.work = 0.3, .network = 0.1, .scaling = 0.08, .servers = 0, .draws = 0};
   const double runs = std::sqrt(2) * 0.05;

@@ -1,4 +1,5 @@
-// Widths of intervals from whole runs, and whether they hold where a source had no say. By hand.
+// Are the widths of intervals derived from whole runs, and do intervals hold for a source that had
+// no part in its width? The expected figures are worked out by hand.
 #include "questions/coverage.hpp"
 
 #include <gmock/gmock.h>
@@ -8,7 +9,7 @@
 namespace lockstep {
 namespace {
 
-// Measured exp(log_error) of the prediction.
+// A row whose measurement is exp(log_error) times the prediction.
 ValidationRow row(const std::string& group, const std::string& source, double log_error,
                   const StepError& error) {
   ValidationRow r;
@@ -26,7 +27,7 @@ constexpr ErrorLaw shipped;
 StepError served(double work = 0) {
   return {.work = work, .network = 0, .scaling = 0, .servers = shipped.servers, .draws = 0};
 }
-// The error of `doublings`, as in step_error().
+// An error of the scaling over `doublings` doublings, as in step_error().
 StepError scaled(double doublings) {
   return {.work = 0,
           .network = 0,
@@ -41,10 +42,10 @@ TEST(Coverage, EachSourceOfParameterServersCountsOnce) {
       row("ps", "c/d, table 2", -0.2, served()), row("ps", "c/d, table 3", 0.2, served())};
   EXPECT_NEAR(error_law(rows).servers, std::sqrt((0.25 - 0.09 + 0.04) / 2), 1e-12);
   EXPECT_EQ(error_law(rows).doubling, shipped.doubling);
-  // A source that the other parts explain counts as one without error.
+  // A source whose errors the other parts explain counts as a source without error.
   rows[0].step_error.work = 0.6;
   EXPECT_NEAR(error_law(rows).servers, std::sqrt(0.04 / 2), 1e-12);
-  // Half of the costs were measured, so the error of the other half counts twice.
+  // Half of the costs are measured, so an error of the other half counts twice.
   rows.erase(rows.begin());
   for (ValidationRow& r : rows) r.step_error.servers /= 2;
   EXPECT_NEAR(error_law(rows).servers, 0.4, 1e-12);
@@ -54,7 +55,7 @@ TEST(Coverage, ADoublingIsAStepOfARandomWalk) {
   std::vector<ValidationRow> rows{row("scaling", "a", 0.06, scaled(4)),
                                   row("scaling", "b", -0.04, scaled(1))};
   EXPECT_NEAR(error_law(rows).doubling, std::sqrt((0.0009 + 0.0016) / 2), 1e-12);
-  // Other folders are not anchored, and calibration is no test.
+  // Rows of other folders are not anchored, and calibration rows are no test.
   rows.push_back(row("ovi2026", "c", 1, scaled(1)));
   rows.push_back(row("scaling", "c", 1, scaled(1)));
   rows.back().calibration = true;
@@ -62,7 +63,7 @@ TEST(Coverage, ADoublingIsAStepOfARandomWalk) {
 }
 
 TEST(Coverage, ASourceHasNoSayInItsOwnWidth) {
-  // 1.645 sigma: without a the width is that of b, 0.33; without b that of a, 0.82.
+  // The width is 1.645 sigma: without source a it is b's, 0.33; without b it is a's, 0.82.
   const std::vector<ValidationRow> rows{row("ps", "a", 0.5, served()),
                                         row("ps", "b", 0.2, served())};
   const auto sources = coverage_by_source(rows);

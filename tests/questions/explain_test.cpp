@@ -1,5 +1,5 @@
-// Is every second of the step attributed, do sensitivities point the right way, do differences add
-// up?
+// Is every second of the step attributed, do sensitivities have the right sign, and do differences
+// add up?
 #include "questions/explain.hpp"
 
 #include <fmt/format.h>
@@ -71,7 +71,7 @@ const std::string gpt =
     "vocabulary: "
     "51200}\nprecision: amp-bf16\ngpus: 16\nbatch: {global: 32, micro: 1}\n";
 
-// Do the changes of a mesh's axes add up to the difference, each under its name?
+// The changes of a mesh's axes add up to the difference, each under the axis's name.
 TEST(Explain, AxesOfAMeshAddUp) {
   const Explained a = explained(gpt + "parallel: {tensor: 2, pipeline: 2}\n");
   const Explained b =
@@ -90,7 +90,7 @@ TEST(Explain, AxesOfAMeshAddUp) {
   EXPECT_TRUE(axis_changes(a.scenario, a.points[0], a.scenario, a.points[0], {}, {}).empty());
 }
 
-// A longer pipeline of as many micro-batches waits more.
+// With as many micro-batches, a longer pipeline has a larger bubble.
 TEST(Explain, MoreStagesAreMoreBubble) {
   std::string few_samples = gpt;
   few_samples.replace(few_samples.find("global: 32"), 10, "global: 16");
@@ -102,7 +102,7 @@ TEST(Explain, MoreStagesAreMoreBubble) {
   EXPECT_EQ(axes[0].change, "pipeline 2 1f1b -> 8 1f1b");
   EXPECT_EQ(axes[0].mostly, "waiting for other stages of the pipeline");
   EXPECT_GT(axes[0].seconds, 0);
-  // Axes that do not divide alone are one change: 16 GPUs are no replica of 2 x 16.
+  // Axes that cannot be changed alone form one change: 16 GPUs cannot hold replicas of 2 x 16.
   const Explained c = explained(gpt + "parallel: {tensor: 16}\n");
   const auto both = axis_changes(a.scenario, a.points[0], c.scenario, c.points[0], {}, {});
   ASSERT_EQ(both.size(), 1u);
@@ -131,11 +131,11 @@ TEST(Explain, MoreOfAnythingGoodIsNotSlower) {
       if (bad) {
         EXPECT_GT(change, 0) << input;
       }
-      EXPECT_GT(change, -0.5) << input;  // 10 % of one input, or a batch twice as large
+      EXPECT_GT(change, -0.5) << input;  // a change of 10 % in one input, or of twice the batch
     }
   }
   EXPECT_EQ(one.count("NIC bandwidth +10 %"), 0U);   // one GPU uses no network
-  ASSERT_EQ(many.count("NIC bandwidth +10 %"), 1U);  // 25 GbE between two nodes hurts
+  ASSERT_EQ(many.count("NIC bandwidth +10 %"), 1U);  // 25 GbE between two nodes matters
   EXPECT_LT(many["NIC bandwidth +10 %"], -0.005);
 }
 
@@ -149,8 +149,9 @@ TEST(Explain, MostSensitiveFirst) {
   EXPECT_NE(found.front().step_change, found.back().step_change);
 }
 
-// A step is made of seconds that each have one rate or one time: with all of them a tenth better it
-// takes a tenth less, so that the changes add up. A second node adds what no input here moves.
+// A step consists of seconds that each depend on one rate or one time. If all improve by a tenth,
+// the step takes a tenth less, so the single changes add up to it. The second node adds latencies
+// that no input here changes.
 TEST(Explain, SensitivitiesAddUpToTheStep) {
   const Explained e = explained("gpus: [1, 16]\nplatform: dgx-a100-80gb-25gbe\n");
   std::vector<double> shares;
@@ -168,8 +169,8 @@ TEST(Explain, SensitivitiesAddUpToTheStep) {
   EXPECT_LT(shares[1], 1);
 }
 
-// A profile in which everything that the point asks for was measured, and took twice as long as the
-// model thinks.
+// A profile with a measurement for everything that the point needs; each takes twice its modelled
+// time.
 std::string fully_measured(const Explained& modelled) {
   const Point& point = modelled.points[0];
   const Job& job = point.job;
@@ -221,11 +222,11 @@ std::string fully_measured(const Explained& modelled) {
   return test_folder().write("profile.yaml", profile_text(profile));
 }
 
-// Measured costs are explained like modelled costs: the same inputs matter, as much.
+// Measured costs are explained like modelled ones: the same inputs matter by as much.
 TEST(Explain, AFullyMeasuredScenarioExplainsItself) {
   const std::string text =
       "gpus: 16\nplatform: dgx-a100-80gb-25gbe\nprecision: amp-fp16\nbatch: {micro: 256}\n"
-      "data_loading: {on_device: true}\n";  // a profile has no copies from the host
+      "data_loading: {on_device: true}\n";  // a profile has no copies of batches from the host
   const Explained modelled = explained(text);
   const Explained measured = explained(text + "profile: " + fully_measured(modelled) + "\n");
   EXPECT_GT(measured.results[0].provenance.measured + measured.results[0].provenance.interpolated,
@@ -236,7 +237,7 @@ TEST(Explain, AFullyMeasuredScenarioExplainsItself) {
     ASSERT_EQ(b.count(input), 1U) << input;
     EXPECT_NEAR(b[input], a[input], 0.2 * std::abs(a[input])) << input;
   }
-  // The exposed part of the transfers, between two nodes.
+  // The exposed part of the transfers between the two nodes.
   const double exposed =
       measured.predictions[0].split.exposed_communication / measured.predictions[0].step_seconds;
   EXPECT_NEAR(b["NIC bandwidth +10 %"], -exposed * 0.1 / 1.1, 0.3 * exposed);
@@ -249,7 +250,7 @@ TEST(Explain, AMeasuredHostExplainsItselfToo) {
   ASSERT_GT(modelled.predictions[0].split.host_bound, 0.5 * modelled.predictions[0].step_seconds);
   const Explained measured = explained(text + "profile: " + fully_measured(modelled) + "\n");
   EXPECT_GT(sensitivity_map(measured, 0)["host dispatch time +10 %"], 0.05);
-  // A framework with a dispatch time of its own is no exception.
+  // This also holds with a dispatch time that the scenario sets.
   const Explained own = explained(text + "framework: {operator_seconds: 40 us}\n");
   EXPECT_GT(sensitivity_map(own, 0)["host dispatch time +10 %"], 0.05);
   const Explained megatron = explained(text + "framework: {name: megatron}\n");

@@ -11,7 +11,8 @@
 namespace lockstep::fitting_test {
 namespace {
 
-// Applies the words of a suggestion to the scenario, by a reading of its own.
+// Applies the words of a suggestion to the scenario. The test parses the words independently of the
+// program.
 Scenario as_suggested(Scenario s, const std::string& words) {
   const auto has = [&](const std::string& text) { return words.find(text) != std::string::npos; };
   std::smatch match;
@@ -73,7 +74,8 @@ TEST(Suggest, WhatNothingHelpsGetsNoSuggestion) {
   ASSERT_TRUE(record.predictions[0].out_of_memory.has_value());
   EXPECT_TRUE(record.predictions[0].out_of_memory->suggestions.empty());
 }
-// Shards have no whole matrices, and none whose gradients are added in fp32.
+// Muon needs whole matrices, and sharding cannot add gradients in fp32; sharding is not suggested
+// then.
 TEST(Suggest, NoShardsWhereTheyAreRefused) {
   for (const char* rule : {"precision: amp-bf16\noptimizer: {name: muon}\n",
                            "precision: master-bf16-fp32-gradients\noptimizer: {name: adamw}\n"}) {
@@ -87,16 +89,17 @@ TEST(Suggest, NoShardsWhereTheyAreRefused) {
     for (const std::string& words : some) {
       EXPECT_EQ(words.find("fsdp"), std::string::npos) << words;
     }
-    EXPECT_TRUE(of("llama2-70b").empty()) << rule;  // however many GPUs
+    EXPECT_TRUE(of("llama2-70b").empty()) << rule;  // no number of GPUs helps
   }
 }
 
-// No PyTorch has a fused Muon, plain SGD is one pass either way, and who has a fused optimizer is
-// not told to take one.
+// A fused optimizer is not suggested for Muon, which PyTorch does not have fused, for plain SGD,
+// which is one pass in any form, or if the optimizer is fused already.
 TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   const auto bottleneck = [](const std::string& optimizer, int batch = 8) {
-    return run_scenario(scenario_of("model: gpt2-xl\nplatform: dgx-h100\ngpus: 1\n"
-                                    "batch: {per_gpu: " +
+    const std::string model = batch == 1 ? "llama3.2-1b" : "gpt2-xl";
+    return run_scenario(scenario_of("model: " + model +
+                                    "\nplatform: dgx-h100\ngpus: 1\nbatch: {per_gpu: " +
                                     std::to_string(batch) +
                                     "}\nprecision: amp-bf16\noptimizer: {name: " + optimizer +
                                     "}\ninput: {sequence: " + (batch == 1 ? "64" : "1024") + "}\n"))
@@ -114,7 +117,7 @@ TEST(Suggest, AFusedOptimizerWhereThereIsOneToTake) {
   EXPECT_THAT(plain.bottleneck, HasSubstr(larger));
 }
 
-// The point with the suggested changes fits, has the stated batch, and takes the stated step at the
+// With the suggested changes the point fits, has the stated batch, and takes the stated step at the
 // stated price.
 void expect_true(const FittingJob& job, const Scenario& s) {
   const ResultRecord again = run_scenario(as_suggested(s, fitting_text(job)));
@@ -126,7 +129,7 @@ void expect_true(const FittingJob& job, const Scenario& s) {
   EXPECT_DOUBLE_EQ(p.dollars, job.prediction.dollars) << fitting_text(job);
 }
 
-// The jobs that fit instead of the only point of a scenario; each is true.
+// The suggestions for the only point of a scenario; each is checked.
 std::vector<FittingJob> changes_of(const std::string& text) {
   const Scenario s = scenario_of(text);
   std::vector<FittingJob> jobs = least_changes(s, expand(s).front(), {});
@@ -134,7 +137,8 @@ std::vector<FittingJob> changes_of(const std::string& text) {
   return jobs;
 }
 
-// The recipe recomputes operators alone; a 70B fits on 64 H100 when blocks are recomputed.
+// The recipe recomputes single operators. A 70B model fits on 64 H100 if whole blocks are
+// recomputed.
 TEST(Fitting, RecomputesMoreThanTheRecipeDoes) {
   const auto jobs = changes_of(
       "recipe: torchtitan\nmodel: llama3-70b\ninput: {sequence: 8192}\ndataset: {tokens: 1T}\n"
@@ -144,7 +148,7 @@ TEST(Fitting, RecomputesMoreThanTheRecipeDoes) {
   EXPECT_EQ(jobs.front().prediction.gpus, 64);
 }
 
-// 64 samples are a step on 4 GPUs and on 8.
+// 64 samples are one step on 4 GPUs and on 8 GPUs.
 TEST(Fitting, MoreGpusKeepTheGlobalBatch) {
   const auto jobs = changes_of(
       "model: qwen2.5-7b\ninput: {sequence: 2048}\nbatch: {global: 64, micro: 1}\n"
@@ -155,8 +159,8 @@ TEST(Fitting, MoreGpusKeepTheGlobalBatch) {
   for (const FittingJob& job : jobs) EXPECT_EQ(job.prediction.global_batch, 64);
 }
 
-// Qwen2.5-32B has 32,763,876,352 parameters; its shards, gradients and both of Adam's moments take
-// 16 bytes each. PyTorch takes pinned memory (shards and gradients) in powers of two.
+// Qwen2.5-32B has 32,763,876,352 parameters. Shards, gradients and Adam's two moments take 16 bytes
+// for each parameter. PyTorch allocates pinned memory (shards and gradients) in powers of two.
 TEST(Fitting, OffloadNeedsRoomOnTheHost) {
   const ResultRecord record = run_scenario(scenario_of(
       "model: qwen2.5-32b\ninput: {sequence: 2048}\nbatch: {per_gpu: 1}\n"
@@ -174,7 +178,7 @@ TEST(Fitting, OffloadNeedsRoomOnTheHost) {
   EXPECT_EQ(record.predictions[1].memory.host, 0);
 }
 
-// One sample more than the largest micro-batch does not fit.
+// The suggested micro-batch fits, and one sample more does not.
 TEST(Fitting, TheLargestMicroBatchIsTheLargest) {
   const Scenario s = scenario_of(
       "model: resnet50\nplatform: g5.12xlarge\ngpus: 1\nbatch: {per_gpu: 8}\nprecision: "

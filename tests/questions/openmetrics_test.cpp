@@ -1,4 +1,5 @@
-// Does --openmetrics keep to the OpenMetrics 1.0 text format, and say the figures of the summary?
+// Does --openmetrics follow the OpenMetrics 1.0 text format, and does it have the figures of the
+// summary?
 #include <gmock/gmock.h>
 
 #include <map>
@@ -11,8 +12,8 @@
 namespace lockstep::openmetrics_test {
 namespace {
 
-// Samples by name and labels. Metadata comes first, in one block a family; units end names; no
-// sample twice; `# EOF` ends.
+// Parses samples by name and labels, and checks the format: metadata come first, each family is one
+// block, names end with their unit, no sample is repeated, and `# EOF` ends the text.
 std::map<std::string, double> parsed(const std::string& text) {
   static const std::regex meta("# (TYPE|UNIT|HELP) ([a-z_]+) (.+)");
   static const std::regex sample(
@@ -81,7 +82,7 @@ TEST(OpenMetrics, HasTheFiguresOfEveryGroup) {
   EXPECT_EQ(error(part, "median"), 0.25);
   EXPECT_EQ(samples.at("lockstep_validation_rows{" + a + "}"), 3);
   EXPECT_EQ(samples.at("lockstep_validation_interval_coverage_ratio{" + a + "}"), 0.75);
-  // No prediction of the second group has an interval.
+  // No prediction of the second group has an interval, so its family is shorter.
   EXPECT_EQ(samples.size(), 1U + 3 + 3 * 4 + 2);
 }
 

@@ -1,5 +1,5 @@
-// Is any option of a scenario silently without effect? Each is tried in many surroundings: either a
-// figure differs, or the record says that the option has no effect, and then none may differ.
+// Is any option of a scenario silently without effect? Each option is tried in many surroundings.
+// Either a figure changes, or the record says that the option has no effect and no figure changes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ const std::vector<Option> scenario_options{
     {"framework.name", "{name: megatron}", free_host},
     {"framework.operator_seconds", "{operator_seconds: 300 us}"},
     {"framework.backward_share", "{backward_share: 300%}", free_host},
-    {"framework.update_share", "{update_share: 300%}", "", "", true},  // of a for-loop optimizer
+    {"framework.update_share", "{update_share: 300%}", "", "", true},  // for a for-loop optimizer
     {"framework.flash_attention", "{flash_attention: 1}"},
     {"framework.controller.dispatch", "{controller: in-turn}"},
     {"framework.controller.dispatch", "{controller: {dispatch: ahead, fixed: 10 s}}"},
@@ -186,15 +186,15 @@ const Told& told(const std::string& fields) {
   take(record.warnings);
   for (Prediction& prediction : record.predictions) {
     take(prediction.notes);
-    prediction.bottleneck.clear();  // advice is about other settings than these
+    prediction.bottleneck.clear();  // advice depends on other settings as well
   }
   result.figures = render_json(record);
   EXPECT_THAT(result.figures, testing::Not(testing::HasSubstr("ended by signal"))) << fields;
   return result;
 }
 
-// `with`: the text of a scenario with the option at a value, or without it ("").
-// `tried`: whether any surroundings let the option change something.
+// `with` returns the scenario's text with the option at a value, or without the option ("").
+// `tried` becomes true if the option changes a figure in any surroundings.
 template <class With>
 void try_option(const Option& option, With with, std::set<std::string>& tried) {
   Told usual, changed;
@@ -202,7 +202,7 @@ void try_option(const Option& option, With with, std::set<std::string>& tried) {
     usual = told(with(option.instead));
     changed = told(with(option.value));
   } catch (const ConfigError&) {
-    return;  // refused aloud
+    return;  // refused with an error, so not silent
   }
   const bool differs = usual.figures != changed.figures;
   if (differs) tried.insert(option.path + ": " + option.value);
@@ -215,7 +215,8 @@ void try_option(const Option& option, With with, std::set<std::string>& tried) {
   }
 }
 
-// `at`: the text of a scenario with `field: value` (or nothing) in surroundings; "" = cannot be.
+// `at` returns the text of a scenario with `field: value` (or nothing) in surroundings; "" if that
+// is impossible.
 template <class At>
 void try_all(const std::vector<Option>& options, const std::vector<Surroundings>& places, At at) {
   std::set<std::string> tried;
@@ -489,13 +490,13 @@ TEST(Options, NoneOfTheFastPathIsSilentlyWithoutEffect) {
           });
 }
 
-// Where no point could be predicted there is nothing to remark on.
+// If no point could be predicted, remarks about options are pointless.
 TEST(Options, OfNothingThereAreNoRemarks) {
   EXPECT_TRUE(remarks(scenario_of(""), {}).empty());
 }
 
-// Fields that the lists above leave out: words for people, figures to compare with, and files,
-// which have tests of their own.
+// The lists above must have every field of a scenario, except descriptions, figures to compare
+// with, and files, which have tests of their own.
 TEST(Options, EveryFieldIsTried) {
   std::set<std::string> tried{"name", "description", "profile",
                               "stragglers.per_step.empirical.file",
@@ -529,17 +530,20 @@ TEST(Options, EveryFieldIsTried) {
     const auto inner = [&](const std::string& other) {
       return other.starts_with(field + ".") || other.starts_with(field + "[]");
     };
-    if (std::any_of(fields.begin(), fields.end(), inner)) continue;  // a block or a list of them
+    // a block, or a list with blocks
+    if (std::any_of(fields.begin(), fields.end(), inner)) continue;
     if (field.starts_with("measured[]") || field.starts_with("anchor[]")) continue;
-    // Refused: whole parameters are on every device, and masters are Megatron-LM's.
+    // These values are refused: whole parameters are on every device, and master parameters are
+    // Megatron-LM's.
     if (field == "strategies[].zero.offload.parameters") continue;
     if (field == "strategies[].zero.offload.chunks") continue;
     if (field == "strategies[].fsdp.offload.keep_master") continue;
     if (field.starts_with("convergence.")) continue;  // tests/calibrate/accuracy_command_test.cpp
     if (field.starts_with("recommend.")) continue;    // tests/sweep/recommend_test.cpp
-    if (field.starts_with("strategies[].parallel.")) continue;  // the scenario's, for one entry
+    // the scenario's fields, for one entry
+    if (field.starts_with("strategies[].parallel.")) continue;
     if (field.starts_with("strategies[].low_precision.")) continue;  // likewise
-    if (field.find(" / ") != std::string::npos) continue;            // the strategies themselves
+    if (field.find(" / ") != std::string::npos) continue;  // the names of the strategies themselves
     EXPECT_EQ(tried.count(field), 1U) << field;
   }
 }

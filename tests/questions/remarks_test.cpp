@@ -1,6 +1,5 @@
-// Does the record say what a reader should know of the question: parts of nodes that are priced,
-// what a profile does not answer, units that are too many? (Options without effect:
-// options_test.cpp.)
+// Does the record warn of what a reader should know: nodes that are priced as whole ones, work that
+// a profile did not measure, too many FSDP units? (Options without effect have options_test.cpp.)
 #include <fstream>
 
 #include "core/units.hpp"
@@ -28,13 +27,13 @@ TEST(Remarks, AnOptionIsNamedOnlyWhereItChangesNoneOfItsEntrysPoints) {
   EXPECT_THAT(warnings("gpus: [1, 2]\n" + strategies), ElementsAre());
   EXPECT_THAT(warnings("gpus: 1\n" + strategies),
               ElementsAre("half: comm_hook has no effect: one GPU reduces nothing"));
-  // The option belongs to the scenario, and the second strategy reads it.
+  // The option belongs to the scenario, and the second strategy uses it.
   EXPECT_THAT(warnings("optimizer: {implementation: for-loop}\n"
                        "strategies: [ddp, parameter_server]\n"),
               ElementsAre());
 }
 
-// Where the run is trained, an option without effect on times may have one on accuracies.
+// If the run also predicts accuracies, an option without effect on times may change these.
 TEST(Remarks, WhatIsLearntIsAnEffectWhereItIsAskedFor) {
   const std::string asked = "dataset: {samples: 1000}\nconvergence: {}\n";
   const auto server = [](const std::string& options) {
@@ -67,7 +66,7 @@ const std::string gpt =
     "vocabulary: "
     "51200}\nprecision: amp-bf16\n";
 
-// Is tensor parallelism over nodes named with what its exchanges cost?
+// Tensor parallelism across nodes gives a warning with the time of its exchanges.
 TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
   const std::string job = gpt + "gpus: 32\nbatch: {global: 32, micro: 4}\n";
   EXPECT_THAT(warnings(job + "parallel: {tensor: 8}\n"),
@@ -83,9 +82,9 @@ TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
     }
     return 0.0;
   };
-  // Four micro-batches, 8 blocks: two all-reduces forward and two backward in each, one of the
-  // embedding and one back from the head, of 4 samples of 1024 x 1024 numbers of 2 bytes; the loss
-  // has small ones besides.
+  // A step has four micro-batches and 8 blocks, with two all-reduces forward and two backward in
+  // each block, one after the embedding and one from the head. Each carries 4 samples of 1024 x
+  // 1024 values of 2 bytes. The loss adds small ones.
   std::string pure = wide;
   pure.replace(pure.find("amp-bf16"), 8, "pure-bf16");
   const Point point = expand(scenario_of(pure)).front();
@@ -95,15 +94,15 @@ TEST(Remarks, TensorRanksOnSeveralNodesHaveTheirPrice) {
                              .seconds();
   EXPECT_GT(priced(pure), counted);
   EXPECT_LT(priced(pure), 1.05 * counted);
-  // Under autocast gradients go back to a norm's output in 4 bytes.
+  // Under autocast the gradient of a norm's output has 4 bytes.
   EXPECT_GT(priced(wide), 1.2 * priced(pure));
   std::string doubled = wide;
   doubled.replace(doubled.find("global: 32"), 10, "global: 64");
-  EXPECT_NEAR(priced(doubled), 2 * priced(wide), 0.02 * priced(doubled));  // as rounded in the text
+  EXPECT_NEAR(priced(doubled), 2 * priced(wide), 0.02 * priced(doubled));  // the text is rounded
 }
 
-// The bubble of p equal stages, v chunks on each and m micro-batches: (p - 1) / (m v + p - 1) of
-// the step.
+// With p equal stages, v chunks on each and m micro-batches, the bubble is (p - 1) / (m v + p - 1)
+// of the step.
 TEST(Remarks, TooFewMicroBatchesNameTheBubble) {
   const auto remarks_of = [](int micro_batches, const std::string& pipeline) {
     return warnings(gpt + "gpus: 4\nbatch: {micro: 1, accumulation: " +
@@ -126,7 +125,8 @@ TEST(Remarks, APartOfANodeIsPricedAsSuch) {
                           "clouds mostly rent whole nodes"));
   EXPECT_THAT(warnings(priced), ElementsAre());
   EXPECT_THAT(warnings(priced + length + "price_per_gpu_hour: 1 USD/h\n"), ElementsAre());
-  EXPECT_THAT(warnings("gpus: 1\n" + length), ElementsAre());  // no price
+  // without a price there is no warning
+  EXPECT_THAT(warnings("gpus: 1\n" + length), ElementsAre());
 }
 
 TEST(Remarks, WhatAProfileDoesNotAnswerIsSaid) {
@@ -166,7 +166,7 @@ TEST(Remarks, ManyUnitsThatKeepTheHostBusyAreNamedAndTheAdviceHelps) {
   EXPECT_THAT(fsdp("resnet50", "").notes, Not(Contains(HasSubstr("keep the host busy"))));
 }
 
-// A remark about a node that one of the points has.
+// A warning about a node must be there if at least one point has the node.
 TEST(Remarks, WhatOtherDevicesLackIsSaid) {
   const auto of_node = [](const std::string& node) {
     return warnings("gpus: [8, 16]\nprecision: amp-bf16\nstragglers: {other_devices: [{device: " +

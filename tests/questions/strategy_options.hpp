@@ -1,5 +1,5 @@
-// Options of the strategies with a value that is not their default, and the scenarios around them.
-// Used by options_test.cpp, which tries each.
+// Options of the strategies with non-default values, and scenarios in which to try them. Used by
+// options_test.cpp.
 #pragma once
 
 #include <string>
@@ -9,16 +9,17 @@ namespace lockstep::options_test {
 
 struct Option {
   std::string path;   // as in docs/scenario-format.md, below the strategy or the scenario
-  std::string value;  // other than the default
-  // Why it may change nothing in surroundings where that is a finding, not a slip.
+  std::string value;  // a value other than the default
+  // The reason if the option changes nothing in some surroundings and that is a finding, not a
+  // mistake.
   std::string finding = "";
-  std::string instead = "";  // of the default
-  bool never = false;        // there are no surroundings where it may change anything
+  std::string instead = "";  // a value instead of the default
+  bool never = false;        // no surroundings exist in which the option changes a figure
 };
 
 struct Surroundings {
   std::string fields;
-  std::string strategy = "";  // options of the strategy
+  std::string strategy = "";  // further options of the strategy
 };
 
 const std::string gpt = "model: gpt\nmodel_parameters: {layers: 4, vocabulary: 5000}\n";

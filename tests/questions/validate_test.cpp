@@ -1,4 +1,4 @@
-// Are errors and baselines computed as said? Checked against numbers worked out by hand.
+// Are errors and baselines computed as documented? The expected figures are worked out by hand.
 #include "questions/validate.hpp"
 
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ TEST(Validate, ErrorsAreRelativeToTheMeasurement) {
 }
 
 TEST(Validate, SummariesByHand) {
-  // Errors: 10 %, -20 %, 5 %, 0 %, and one calibration row of 50 %.
+  // The errors are 10 %, -20 %, 5 % and 0 %; a calibration row has 50 %.
   std::vector<ValidationRow> rows{made_up("a", 1.1, 1), made_up("a", 0.8, 1), made_up("a", 1.05, 1),
                                   made_up("b", 1, 1), made_up("a", 1.5, 1)};
   rows[4].calibration = true;
@@ -44,7 +44,7 @@ TEST(Validate, SummariesByHand) {
   EXPECT_LE(summaries[0].p90, 0.20);
   EXPECT_NEAR(*summaries[0].perfect_scaling_mean, (0.3 + 0.1) / 2, 1e-12);
   EXPECT_NEAR(*summaries[0].fixed_utilisation_mean, 0.5, 1e-12);
-  EXPECT_NEAR(summaries[0].inside, 2.0 / 3, 1e-12);  // 1 lies in 0.99..1.21 and 0.945..1.155
+  EXPECT_NEAR(summaries[0].inside, 2.0 / 3, 1e-12);  // 1 lies in 0.99..1.21 and in 0.945..1.155
   EXPECT_EQ(summaries[1].group, "b");
   EXPECT_FALSE(summaries[1].perfect_scaling_mean.has_value());
   EXPECT_EQ(summaries[2].group, "a (calibration)");
@@ -54,15 +54,15 @@ TEST(Validate, SummariesByHand) {
 }
 
 TEST(Validate, BaselinesByHand) {
-  // ResNet-18 at 16 samples per GPU, fp32. Perfect scaling keeps the measured 160 samples/s of one
-  // GPU: 32 samples on two take 0.1 s, 128 on eight as well.
+  // ResNet-18 with 16 samples per GPU in fp32. Perfect scaling keeps the 160 samples/s measured on
+  // one GPU: 32 samples take 0.1 s on two GPUs, and 128 on eight.
   const Scenario s = scenario_of(
       "gpus: [1, 2, 8]\nmeasured:\n"
       "- {gpus: 2, step_time: 125 ms}\n"
       "- {gpus: 1, samples_per_second: 160}\n"
       "- {gpus: 8, step_time: 200 ms, peak_allocated: 1 GB}\n");
   const auto rows = validate_scenario(s, {});
-  ASSERT_EQ(rows.size(), 4U);  // the last row gives a time and a memory
+  ASSERT_EQ(rows.size(), 4U);  // the last row has a time and a memory
   EXPECT_DOUBLE_EQ(*rows[0].perfect_scaling, 0.1);
   EXPECT_FALSE(rows[1].perfect_scaling.has_value());
   EXPECT_DOUBLE_EQ(*rows[2].perfect_scaling, 0.1);
@@ -71,7 +71,8 @@ TEST(Validate, BaselinesByHand) {
   EXPECT_EQ(rows[3].measured, 1e9);
   EXPECT_FALSE(rows[3].fixed_utilisation.has_value());
   const auto points = expand(s);
-  // 40 % of 19.5 TFLOP/s, the A100's fp32 peak, or of its TF32 peak where convolutions use it.
+  // The FLOP baseline assumes 40 % of the A100's fp32 peak of 19.5 TFLOP/s, or of its TF32 peak if
+  // convolutions use it.
   const double flops = points[0].model_flops;
   const double peak = peak_flops(points[0].job.machine.device, math_mode(points[0].precision));
   EXPECT_DOUBLE_EQ(*rows[0].fixed_utilisation, flops / (0.4 * peak));
@@ -79,7 +80,7 @@ TEST(Validate, BaselinesByHand) {
     EXPECT_FALSE(row.calibration);
     EXPECT_GT(row.predicted, 0);
     EXPECT_EQ(row.scenario, "test");
-    EXPECT_FALSE(row.group.empty());  // the folder's name, also for a bare file name
+    EXPECT_FALSE(row.group.empty());  // the group is the folder's name, also for a bare file name
   }
 }
 
@@ -93,7 +94,7 @@ TEST(Validate, AnchoredRowsAreNoTests) {
   EXPECT_FALSE(rows[1].calibration);
 }
 
-// A claim that a job fits, or does not, is right or wrong: it has no error in per cent.
+// A claim that a job fits is right or wrong, without an error in percent.
 TEST(Validate, ClaimsThatAJobFits) {
   const auto rows = validate_scenario(
       scenario_of("measured:\n- {gpus: 1, fits: true}\n- {gpus: 1, fits: false}\n"), {});

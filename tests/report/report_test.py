@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Does the page of `lockstep report` work in a browser, on a desk and on a phone, by day and by night?
 
-    report_test.py PROGRAM [PICTURES]     PICTURES: a folder for screenshots
+    report_test.py PROGRAM [PICTURES]     PICTURES: a folder for screenshots; none are taken without it
 
-Needs Debian's chromium, chromium-driver and python3-selenium, and for the last scenario the measuring half in
-PROGRAM's build folder (or $LOCKSTEP_CALIBRATE). Run from the repository's root.
+It needs Debian's chromium, chromium-driver and python3-selenium, and for the last scenario the measuring half in
+PROGRAM's build folder (or $LOCKSTEP_CALIBRATE). Run it from the repository's root.
 """
 import base64
 import json
@@ -25,7 +25,7 @@ PICTURES = None
 SCENARIOS = ["scenarios/ovi2026/vgg16.yaml", "scenarios/study_which_strategy.yaml", "scenarios/does_not_fit.yaml",
              "scenarios/gpt_64_gpus.yaml", "scenarios/parameter_server_sharding.yaml", "tests/report/trained.yaml"]
 
-# How many colours are on each canvas.
+# The number of colors on each canvas.
 DRAWN = """
 return [...document.querySelectorAll("canvas[data-chart], canvas[data-timeline]")].map((canvas) => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -124,7 +124,7 @@ class Page(unittest.TestCase):
         self.browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
     def view(self):
-        """Seconds from and to which the first timelines show their step."""
+        """The seconds between which the first timelines show their step."""
         self.after_drawing()
         words = self.browser.find_element("css selector", ".timelines .range").text.split(" to ")
         units = {"s": 1, "ms": 1e-3, "µs": 1e-6}
@@ -193,7 +193,7 @@ class Page(unittest.TestCase):
         tip = self.browser.find_element("css selector", ".timelines .tip")
         self.assertIn("lasts", tip.text)
         self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-300)
-        self.assertEqual(self.view(), [first, last])  # the page scrolls until the timeline was clicked
+        self.assertEqual(self.view(), [first, last])  # before the first click the wheel scrolls the page
         self.browser.execute_script("arguments[0].focus({preventScroll: true}); arguments[0].scrollIntoView({block: 'center'})", canvas)
         self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-300)
         low, high = self.view()
@@ -232,7 +232,7 @@ class Page(unittest.TestCase):
                     canvas.screenshot(str(PICTURES / f"{chart}.png"))
                 if chart == "accuracy":
                     continue
-                # The keyboard visits every point once, and says what it was worth.
+                # The keyboard visits every point once and announces its value.
                 heard = self.browser.execute_script("return arguments[0].closest('figure').querySelector('.live')", canvas)
                 said = []
                 for _ in points:
@@ -281,7 +281,7 @@ class Page(unittest.TestCase):
                     str(PICTURES / f"comparison-{width}.png"))
             self.check(width)
 
-    # A chart without its table is nothing to a screen reader.
+    # Without its table a chart is invisible to a screen reader.
     def test_every_chart_has_a_table_behind_it(self):
         self.show(1280, 900)
         figures = self.browser.execute_script("""

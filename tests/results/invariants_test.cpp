@@ -1,4 +1,4 @@
-// Is every kind of contradictory prediction detected?
+// Do the invariants find every kind of contradictory prediction?
 #include <gmock/gmock.h>
 
 #include <functional>

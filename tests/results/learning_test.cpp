@@ -1,5 +1,5 @@
-// Do several learning curves together say what they are worth, when they reach a target, and how
-// sure that is?
+// What do several learning curves together say: the reached value, when they reach a target, and
+// how certain that is?
 #include "results/learning.hpp"
 
 #include <gmock/gmock.h>
@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// From nothing at 0 s to `last` at `seconds`, in a straight line: half of `last` after half of
-// them.
+// A straight learning curve from 0 at 0 s to `last` at `seconds`, so that half of `last` is reached
+// after half of the time.
 AccuracyCurve line(double seconds, double last = 1) {
   return {{0, 0, 0, 0, 2}, {seconds, 1, 100, last, 1}};
 }
@@ -37,7 +37,8 @@ ResultRecord record_of(const std::vector<Accuracy>& points) {
   return record;
 }
 
-// Targets at 1, 2 and 3 s: mean 2, standard deviation 1, t with two degrees 2.91999.
+// The targets are reached at 1, 2 and 3 s: mean 2, standard deviation 1, and Student's t with two
+// degrees of freedom is 2.91999.
 TEST(Target, HasStudentsIntervalInSecondsAndInDollars) {
   const Accuracy a = of_seeds({line(2), line(4), line(6)});
   const double half = 2.919985580353725 / std::sqrt(3.0);
@@ -64,14 +65,14 @@ TEST(Target, HasNoIntervalWhereSomeSeedsMissIt) {
                           "-", "$0.38", "-"));
 }
 
-// The first evaluation shows that the target was reached, but not when.
+// If the first evaluation is beyond the target, the time is only bounded.
 TEST(Target, ThatIsReachedBeforeTheFirstEvaluationHasABound) {
   AccuracyCurve late = line(4);
   late.erase(late.begin());
   const Accuracy a = of_seeds({late, line(4)});
   EXPECT_EQ(a.reached, 2);
   EXPECT_EQ(a.reached_before, 1);
-  EXPECT_DOUBLE_EQ(a.seconds_to_target, 3);  // of 4 and 2
+  EXPECT_DOUBLE_EQ(a.seconds_to_target, 3);  // the mean of 4 s and 2 s
   EXPECT_FALSE(a.seconds_interval || a.dollars_interval);
   EXPECT_THAT(accuracy_table(record_of({a})).rows().front(),
               testing::IsSupersetOf({"2 of 2", "<= 3.00 s", "<= $0.75"}));
@@ -110,7 +111,7 @@ TEST(Target, IsSaidWithItsInterval) {
 }
 
 // With two seeds a mean lies within tan(0.45 pi) times half of their distance: 2 +- 0.63, 2.4 +-
-// 0.63, 4 +- 0.63 seconds; in dollars one third, one half and once as much.
+// 0.63 and 4 +- 0.63 s; in dollars one third, one half and once as much.
 TEST(Target, SaysWhomTheIntervalsDoNotTellFromTheFirst) {
   const auto pair = [](double centre, double dollars_per_second) {
     return of_seeds({line(2 * centre - 0.2), line(2 * centre + 0.2)}, dollars_per_second);
@@ -131,7 +132,7 @@ TEST(Target, SaysWhomTheIntervalsDoNotTellFromTheFirst) {
       "($0.00337 .. $0.00463).");
 }
 
-// Intervals that touch overlap; a hair apart, and they do not.
+// Intervals that touch overlap; with a tiny gap they do not.
 TEST(Target, IsTiedWhereIntervalsTouch) {
   Accuracy a = of_seeds({line(4), line(4.4)}), b = of_seeds({line(8), line(8.4)});
   a.seconds_interval->high = b.seconds_interval->low;
@@ -143,8 +144,8 @@ TEST(Target, IsTiedWhereIntervalsTouch) {
   EXPECT_THAT(as_good(), ElementsAre());
 }
 
-// "At most 4 s" may be sooner than 2.1 +- 0.6 s; who is first by a bound is before what begins
-// later.
+// A time of "at most 4 s" may be earlier than 2.1 +- 0.6 s, so the two are tied. A point that is
+// first by its bound is before all points that begin later.
 TEST(Target, OfABoundMayBeAnyEarlier) {
   AccuracyCurve at_once = line(4);
   at_once.erase(at_once.begin());
@@ -159,8 +160,7 @@ TEST(Target, OfABoundMayBeAnyEarlier) {
   EXPECT_THAT(of({bound, late}).as_good, ElementsAre());
 }
 
-// A point that some seeds do not bring to the target has no rank, and one without a price none in
-// dollars.
+// A point has no rank if some of its seeds miss the target; without a price it has none in dollars.
 TEST(Target, HasNoFirstOfThoseThatMissIt) {
   const Accuracy some = of_seeds({line(2), line(2, 0.4)}), all = of_seeds({line(40), line(44)}, 0);
   const ResultRecord record = record_of({some, all});
@@ -172,7 +172,7 @@ TEST(Target, HasNoFirstOfThoseThatMissIt) {
             "s2 on 1 GPU reaches 50.0 % first, after 21.0 s (14.7 s .. 27.3 s).");
 }
 
-// NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.95.
+// The values come from the NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.95.
 TEST(Student, IsTheTablesForOneToAThousandDegrees) {
   const std::vector<std::pair<int, double>> table{
       {1, 6.314},  {2, 2.920},  {3, 2.353},  {4, 2.132},  {5, 2.015},  {6, 1.943},  {7, 1.895},
@@ -183,8 +183,8 @@ TEST(Student, IsTheTablesForOneToAThousandDegrees) {
   EXPECT_EQ(student_t95(0), 0);
 }
 
-// Closed forms with one and two degrees of freedom; Fisher's expansion for many (Abramowitz and
-// Stegun, 26.7.5).
+// One and two degrees of freedom have closed forms; many degrees have Fisher's expansion
+// (Abramowitz and Stegun, 26.7.5).
 TEST(Student, IsExact) {
   EXPECT_NEAR(student_t95(1), std::tan(0.45 * std::acos(-1.0)), 1e-12);
   EXPECT_NEAR(student_t95(2), 0.9 * std::sqrt(2 / (1 - 0.81)), 1e-12);

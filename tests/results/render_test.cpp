@@ -1,5 +1,5 @@
-// Do the renderings say what the record says, byte for byte? The expected bytes are in golden/; run
-// the tests with LOCKSTEP_WRITE_GOLDEN=1 to write them anew, and read the difference.
+// Do the renderings show the record, byte for byte? golden/ has the expected bytes; run the tests
+// with LOCKSTEP_WRITE_GOLDEN=1 to write them anew, and read the difference.
 #include "results/render.hpp"
 
 #include <gmock/gmock.h>
@@ -56,8 +56,7 @@ TEST(Render, CsvNamesEachColumnOnce) {
   EXPECT_GT(names.size(), 50u);
 }
 
-// Figures that were not measured are absent in every rendering: nothing claims a prediction or a
-// nought.
+// A figure that was not measured is absent in every rendering, not zero and not a prediction.
 TEST(Render, RealTrainingClaimsNothingThatWasNotMeasured) {
   const auto run = nlohmann::json::parse(render_json(real_record()))["runs"][0];
   for (const char* simulated :
@@ -194,7 +193,7 @@ TEST(Render, MemoryThatIsNearlyFullIsNoPlainYes) {
 
 TEST(WorkerSteps, OnlyStarvingWorkersAreWorthAWarning) {
   EXPECT_EQ(uneven_workers(worker_steps_of({{100, 16}})), "");
-  EXPECT_EQ(uneven_workers(worker_steps_of({{50, 1}, {100, 15}})), "");  // half as fast
+  EXPECT_EQ(uneven_workers(worker_steps_of({{50, 1}, {100, 15}})), "");  // one is half as fast
   EXPECT_EQ(uneven_workers(worker_steps_of({{2, 8}, {198, 8}})),
             "8 of 16 workers do 99 % of the steps");
   EXPECT_EQ(uneven_workers(worker_steps_of({})), "");
@@ -216,7 +215,8 @@ TEST(Render, AnEmptyRecordRendersEverywhere) {
   EXPECT_THAT(render_csv(record), testing::StartsWith("scenario,model,"));
 }
 
-// A real asynchronous run reports the mean of its steps, others the median.
+// A real asynchronous run reports the mean of its steps, other runs the median; the prediction must
+// use the same figure.
 TEST(RealRun, IsComparedWithTheSameFigureOfThePrediction) {
   Prediction prediction;
   prediction.step_seconds = 2;

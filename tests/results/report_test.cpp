@@ -1,4 +1,5 @@
-// Does the page say the right answer, hold everything that it shows, and nothing that it must not?
+// Does the page have the right answer and everything that it shows, and nothing that it must not
+// contain?
 #include "results/report.hpp"
 
 #include <gmock/gmock.h>
@@ -84,7 +85,7 @@ TEST(Report, LoadsNothingAndRunsNothingOfTheUsers) {
   EXPECT_THAT(page,
               HasSubstr("<title>&lt;img src=x onerror=alert(1)&gt; &amp; &quot;co&quot;</title>"));
   EXPECT_THAT(page, HasSubstr("\\u003cb>bold\\u003c/b>"));
-  // Scripts make texts of texts, never HTML.
+  // The scripts create text nodes from texts, never HTML.
   for (const char* reads_html :
        {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write"}) {
     EXPECT_THAT(std::string(report_script), Not(HasSubstr(reads_html)));
@@ -95,7 +96,7 @@ TEST(Report, LoadsNothingAndRunsNothingOfTheUsers) {
   }
 }
 
-// A page without scripts contains the output of `run` in words and tables.
+// Without scripts the page contains the output of `run` in words and tables.
 TEST(Report, IsReadableWithoutScripts) {
   ReportChapter chapter;
   chapter.record = sample_record();
@@ -108,7 +109,7 @@ TEST(Report, IsReadableWithoutScripts) {
   EXPECT_EQ(page, render_report({chapter, chapter}));
 }
 
-// The page's scripts draw from this, and nothing else.
+// The page's scripts draw from this data only.
 TEST(Report, HoldsWhatItsScriptsDraw) {
   ReportChapter chapter = chapter_of({point("ddp", 4, 100, 2), point("fsdp", 4, 50, 2)});
   MemoryCurve curve{"ddp", 4, {{"forward of a", 5e6}, {"backward of a", 7e6}}, {}, "backward of a"};
@@ -137,7 +138,7 @@ TEST(Report, HoldsWhatItsScriptsDraw) {
   EXPECT_EQ(shown["measured"][0]["calibration"], true);
 }
 
-// Every row's figures are in a chapter; the comparison says which, and what cannot be.
+// The comparison lists every alternative with its chapter, and each impossible one with its reason.
 TEST(Report, BeginsWithAllAlternatives) {
   Prediction misfit = point("ddp", 8, 50, 0);
   misfit.out_of_memory = OutOfMemory{.shortfall = 2e9};

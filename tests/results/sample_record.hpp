@@ -119,7 +119,7 @@ inline ResultRecord sample_record() {
   return record;
 }
 
-// Real training, with every field that it has; `two` as it ends on a GPU without a server.
+// A record of real training with every field; `two` is a run that ended on a GPU without a server.
 inline RealRecord real_record() {
   RealRun one;
   one.strategy = "ps-async";

@@ -1,4 +1,4 @@
-// Does the published schema of the output say what the output is: all of it, and nothing else?
+// Does the published schema of the output accept every record, and nothing else?
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -45,7 +45,7 @@ TEST(ResultSchema, RefusesWhatNoRunPrints) {
   EXPECT_NE(schema_faults(schema, incomplete), "");
 }
 
-// Every field has a sentence, for readers of the schema and the table.
+// Every field has a description, for readers of the schema and of the table.
 TEST(ResultSchema, SaysWhatEveryFieldMeans) {
   for (const std::string& text : {result_schema(), training_schema()}) {
     EXPECT_THAT(text, testing::Not(HasSubstr("\"description\": \"\"")));

@@ -1,4 +1,4 @@
-// Are lines as long as a terminal, and sentences that are alike said once?
+// Do lines fit a terminal, and are equal sentences printed once for all their points?
 #include "results/sentences.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ TEST(Wrapped, LinesEndBeforeTheTerminalDoes) {
   EXPECT_EQ(wrapped(word + " " + word + "xx"), word + "\n  " + word + "xx");
   EXPECT_EQ(wrapped("a " + std::string(90, 'y') + " b"), "a\n  " + std::string(90, 'y') + "\n  b");
   EXPECT_EQ(wrapped("  " + word + " " + word, 4), "  " + word + "\n      " + word);
-  // Columns are characters, not bytes.
+  // A column is a character, not a byte.
   std::string umlauts;
   for (int i = 0; i < 39; ++i) umlauts += "\u00e4";
   EXPECT_EQ(wrapped(umlauts + " " + umlauts + "x"), umlauts + " " + umlauts + "x");
@@ -74,14 +74,14 @@ TEST(WideTable, GoesOnBelowItselfWithItsFirstColumns) {
   Table table({{"who", Table::Align::left}, {"n"}, {"first"}, {"second"}, {"third"}});
   table.add_row({"a", "1", "11", "12", "13"});
   EXPECT_EQ(table.folded(80, 2), table.text());
-  EXPECT_EQ(table.folded(28, 2), table.text());  // exactly as wide as it is
+  EXPECT_EQ(table.folded(28, 2), table.text());  // exactly as wide as the table
   EXPECT_EQ(table.folded(27, 2),
             "who  n  first  second\n"
             "a    1     11      12\n"
             "\n"
             "who  n  third\n"
             "a    1     13\n");
-  // Its blocks are as even as they can be without being more.
+  // The blocks of a folded table are as even as possible.
   Table even({{"who", Table::Align::left}, {"first"}, {"third"}, {"fifth"}, {"sixth"}});
   even.add_row({"a", "1", "3", "5", "6"});
   EXPECT_EQ(even.folded(25, 1),
@@ -90,7 +90,7 @@ TEST(WideTable, GoesOnBelowItselfWithItsFirstColumns) {
             "\n"
             "who  fifth  sixth\n"
             "a        5      6\n");
-  // A column that is wider than the lines still stands.
+  // A column that is wider than the line is still printed.
   EXPECT_THAT(lines(table.folded(4, 1)), testing::Contains("a        12"));
   Table divided({{"who", Table::Align::left}, {"first"}, {"second", Table::Align::right, true}});
   divided.add_row({"a", "1", "2"});

@@ -1,4 +1,4 @@
-// Is a timeline that was thinned out for a page still the step?
+// Does a timeline that was thinned out for a page still show the step?
 #include "results/step_timeline.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using Json = nlohmann::ordered_json;
 
-// 60 short forward operations, a long one, 30 short ones of backward after a pause; a transfer.
+// 60 short forward operations, a long one, a pause, 30 short backward operations, and a transfer.
 StepTimeline step() {
   StepTimeline timeline{"ddp", 4, 0, 2, 1, {}};
   TimelineLane& compute = timeline.lanes.emplace_back(TimelineLane{"compute", {}});
@@ -34,7 +34,7 @@ TEST(StepTimeline, WhatFitsIsLeftAsItIs) {
   thin_out(timeline, 1000);
   EXPECT_EQ(timeline.lanes[0].slices.size(), 92u);
   EXPECT_EQ(timeline.merged_seconds, 0);
-  EXPECT_EQ(timeline.lanes[0].operations, 91);  // a wait is none
+  EXPECT_EQ(timeline.lanes[0].operations, 91);  // a wait does not count
   EXPECT_NEAR(timeline.lanes[0].busy_seconds, 0.52, 1e-12);
   EXPECT_EQ(timeline.lanes[0].longest.front().name, "long");
   EXPECT_EQ(timeline.lanes[0].longest.size(), 3u);
@@ -52,19 +52,19 @@ TEST(StepTimeline, NeighboursOfOneKindAreDrawnAsOne) {
     merged.push_back(slice.merged);
     busy += is_wait(slice.kind) ? 0 : slice.end - slice.start;
   }
-  // A 128th of a second is full with eight of forward, and with four of backward; a 256th would
-  // leave more than twenty bars.
+  // A bar of 1/128 s holds eight forward operations or four backward ones; bars of 1/256 s would be
+  // more than twenty.
   EXPECT_EQ(timeline.merged_seconds, 1.0 / 128);
   EXPECT_THAT(merged, ElementsAre(8, 8, 8, 8, 8, 8, 8, 4, 1, 1, 4, 4, 4, 4, 4, 4, 4, 2));
   EXPECT_EQ(names[0], "f0");
   EXPECT_EQ(compute.slices[0].last_name, "f7");
   EXPECT_EQ(names[8], "long");
   EXPECT_NEAR(busy, compute.busy_seconds, 1e-12);
-  EXPECT_EQ(compute.operations, 91);  // as it really is
+  EXPECT_EQ(compute.operations, 91);  // the count of real operations stays
   EXPECT_EQ(timeline.lanes[1].slices.size(), 1u);
 }
 
-// Kernels with waits in between are bars of kernels, however few bars there may be.
+// Kernels with waits between them stay bars of kernels, even if very few bars are allowed.
 TEST(StepTimeline, WhatAlternatesIsDrawnAsWhatTakesLonger) {
   StepTimeline timeline{"fsdp", 4, 0, 2, 1, {{"compute", {}}}};
   for (int i = 0; i < 1000; ++i) {
@@ -87,7 +87,7 @@ TEST(StepTimeline, WhatAlternatesIsDrawnAsWhatTakesLonger) {
   }
   EXPECT_EQ(stands_for, 2000);
   EXPECT_EQ(lane.operations, 1000);
-  EXPECT_NEAR(lane.busy_seconds, 0.7, 1e-9);  // without the waits
+  EXPECT_NEAR(lane.busy_seconds, 0.7, 1e-9);  // the waits do not count
 }
 
 TEST(StepTimeline, ThePageHasEveryTime) {

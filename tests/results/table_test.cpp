@@ -1,4 +1,4 @@
-// Does one table come out aligned as text, quoted as CSV and escaped as Markdown?
+// Is the same table aligned as text, quoted as CSV and escaped as Markdown?
 #include "results/table.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Are traces written unchanged, compressed if the name ends so, and refused if they cannot be
+// Are traces written unchanged, compressed if the name says so, and refused if they cannot be
 // written?
 #include "results/trace.hpp"
 
@@ -14,7 +14,7 @@
 namespace lockstep::trace_test {
 namespace {
 
-// gzread() reads both.
+// gzread() reads plain and compressed files.
 std::string content(const std::string& path, bool& compressed) {
   const gzFile file = gzopen(path.c_str(), "rb");
   std::string text(1 << 20, ' ');
@@ -43,7 +43,7 @@ TEST(Trace, IsJsonWithTheRankWhereToolsLookForIt) {
   EXPECT_EQ(trace["traceEvents"][4]["ts"], 1000.0);
   EXPECT_EQ(trace["traceEvents"][4]["dur"], 1500.0);
   EXPECT_EQ(trace["traceEvents"][4]["args"]["bytes"], 12);
-  // HolisticTraceAnalysis searches the text for it.
+  // HolisticTraceAnalysis searches for this text.
   EXPECT_NE(small_document().find("\"rank\": 2,"), std::string::npos);
 }
 

@@ -1,5 +1,4 @@
-// Lists where one value belongs: which alternatives they make, how these are sorted, and what is
-// wrong.
+// Which alternatives do lists in a scenario make, how are they sorted, and which lists are refused?
 #include "scenario/alternatives.hpp"
 
 #include <algorithm>
@@ -70,7 +69,8 @@ TEST(Alternatives, RecipesOfTrainingAreListedToo) {
   EXPECT_EQ(value_of(scenario_of("gpus: 1\n"), "convergence.learning_rate"), "");
 }
 
-// Made-up accuracies: row 2 is the fastest with all seeds, row 3 the cheapest, row 4 lacks a seed.
+// Made-up accuracies: row 2 is the fastest with all seeds, row 3 the cheapest, and a seed of row 4
+// misses the target.
 TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
   AlternativesRecord all = run_all(read_alternatives_text(
       rest + "model: [vgg11, vgg13, vgg16, vgg19]\nplatform: dgx-a100-80gb\n", "test.yaml"));
@@ -109,7 +109,7 @@ TEST(Alternatives, WhatWasTrainedIsInATableOfItsOwn) {
               testing::Not(testing::ContainsRegex("arget (first|most)|the target")));
 }
 
-// A list of one value is equal to the value alone.
+// A list with one value equals the value alone.
 TEST(Alternatives, AListOfOneIsTheValueAlone) {
   const auto alone = read_alternatives_text(
       rest + "model: resnet18\nplatform: g5.12xlarge\nprecision: amp-fp16\n", "test.yaml");
@@ -168,14 +168,15 @@ TEST(Alternatives, TheBestComeFirstAndWhatDoesNotFitLast) {
   expect_sorted(SortKey::memory, [](const Prediction& p) { return p.memory.device; });
   for (AlternativeResult& answered : all.alternatives) {
     for (Prediction& p : answered.record.predictions) {
-      p.energy = Energy{{0, p.total_seconds * p.memory.device}, {}};  // of an order of its own
+      // a figure whose order differs from the others
+      p.energy = Energy{{0, p.total_seconds * p.memory.device}, {}};
     }
   }
   expect_sorted(SortKey::energy, [](const Prediction& p) { return p.energy->kilowatt_hours.high; });
   expect_sorted(SortKey::throughput, [](const Prediction& p) { return -p.samples_per_second; });
   expect_sorted(SortKey::cost,
                 [](const Prediction& p) { return p.dollars > 0 ? p.dollars : 1e300; });
-  // An alternative that does not fit has no price, and names one that would fit.
+  // An alternative that does not fit has no price, and suggests one that would fit.
   for (std::size_t i = 0; i < 24; ++i) {
     if (!at(all, i).out_of_memory) continue;
     EXPECT_EQ(at(all, i).dollars, 0);
@@ -200,7 +201,7 @@ TEST(Alternatives, OneScenariosRowsAreSortedLikewiseAndAlikeSentencesAreOne) {
   const std::string text = render_text(all);
   EXPECT_THAT(text, testing::HasSubstr("rows 1-2: compute; buy\n"));
   EXPECT_THAT(text, testing::HasSubstr("row 2: note: odd vgg19\n"));
-  EXPECT_THAT(text, testing::Not(testing::HasSubstr("scaling")));  // one GPU count each
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("scaling")));  // each has one GPU count
 }
 
 TEST(Alternatives, ShippedFilesRunAndAllRenderingsHaveAllRows) {
@@ -226,8 +227,8 @@ TEST(Alternatives, ShippedFilesRunAndAllRenderingsHaveAllRows) {
   EXPECT_GT(files, 0);
 }
 
-// Where not even one sample a GPU fits, the answer is how many GPUs it takes, and that number is
-// true.
+// If not even one sample per GPU fits, the answer says how many GPUs are needed, and with that
+// number the model fits.
 TEST(Alternatives, NothingFitsUntilThereAreEnoughGpus) {
   const std::string text =
       "name: test\nmodel: gpt\nmodel_parameters: {layers: 96, hidden: 12288, heads: 96}\n"

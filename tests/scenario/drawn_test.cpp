@@ -1,6 +1,6 @@
-// Does a prediction move that nobody meant to move? Scenarios with options that were drawn together
-// (tests/fuzz/draw_scenarios.py), and beside what is predicted of them what else the rooms below
-// answer: what is sent, what a trace shows, which options are idle.
+// Does any prediction change unintentionally? The scenarios have options that were drawn together
+// (tests/fuzz/draw_scenarios.py). Besides the prediction, the golden file holds checksums of the
+// traffic, the trace and the idle options.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int blocks = 8;  // that may run beside each other
+constexpr int blocks = 8;  // blocks of scenarios that run in parallel
 
 double sum_of_numbers(const Json& json) {
   if (json.is_number()) return json.get<double>();
@@ -28,7 +28,7 @@ double sum_of_numbers(const Json& json) {
   return sum;
 }
 
-// Sums over all that an observer hears of two lanes of each group, in whatever order.
+// Sums over all events of two lanes of each group; the order of events has no effect.
 class Heard final : public Observer {
  public:
   bool watches(std::string_view, int lane) const override { return lane < 2; }
@@ -69,10 +69,10 @@ class Heard final : public Observer {
   }
 };
 
-// Adds events of the first steps; memory is logged.
+// Adds the sums of the first steps' events, and of their memory log.
 void add_heard(const Point& point, Written& written) {
   Job job = point.job;
-  job.simulation.engine = Engine::loop;  // SimGrid starts once per process
+  job.simulation.engine = Engine::loop;  // a process can start SimGrid only once
   job.simulation.steps = 1;
   Heard heard;
   MemoryLog memory;

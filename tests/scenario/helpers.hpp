@@ -12,8 +12,8 @@
 
 namespace lockstep {
 
-// A ResNet-18 on one node of 8 A100, with the fields of `more` added; `more` gives gpus,
-// strategies and whatever the test is about. Few steps: tests are quick.
+// A scenario with a ResNet-18 on one node of 8 A100 and few steps. `more` adds or replaces fields:
+// gpus, strategies, and the fields that a test is about.
 inline std::string scenario_text(const std::string& more) {
   std::string text = "name: test\n";
   const auto give = [&](const std::string& field, const std::string& value) {
@@ -33,7 +33,7 @@ inline Scenario scenario_of(const std::string& more) {
   return read_scenario_text(scenario_text(more), "test.yaml");
 }
 
-// what() of the ConfigError that `action` throws; "" when it throws none.
+// The message of the ConfigError that `action` throws; "" when it throws none.
 template <class Action>
 std::string refusal(Action action) {
   try {

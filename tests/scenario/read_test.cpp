@@ -1,4 +1,4 @@
-// Is a scenario read as it was written, and written so that it reads back?
+// Is a scenario read as written, and written so that it reads back?
 #include <filesystem>
 #include <fstream>
 
@@ -51,7 +51,7 @@ TEST(ReadScenario, WhatRefersToNothingIsRefusedWithItsPlace) {
   }
 }
 
-// Does a mistake say where what was meant is?
+// A mistake's message points to the field that was meant.
 TEST(ReadScenario, MistakesSayWhereTheFieldsAreAndWhatIsNotThereYet) {
   const auto wrong = [](const std::string& text) { return refusal([&] { scenario_of(text); }); };
   EXPECT_THAT(wrong("colour: red\n"),

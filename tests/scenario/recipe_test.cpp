@@ -1,4 +1,4 @@
-// Values that a recipe sets, and values that it leaves to the file.
+// Which values does a recipe set, and which does it leave to the file?
 #include "scenario/recipe.hpp"
 
 #include <fmt/format.h>
@@ -41,8 +41,8 @@ TEST(Recipe, SetsWhatTheFileDoesNotSay) {
             std::count_if(settings.begin(), settings.end(), std::not_fn(of_meshes)));
 }
 
-// Sets axes of the scenario's mesh and of a strategy's own mesh; an axis that is a number is a map
-// with that size.
+// A recipe sets axes of the scenario's mesh and of a strategy's own mesh. An axis that is a number
+// is treated as a map with that size.
 TEST(Recipe, SetsTheAxesThatAMeshHas) {
   const Scenario scenario = read(
       "recipe: megatron\nparallel: {tensor: 4}\n"
@@ -75,7 +75,8 @@ TEST(Recipe, LeavesWhatTheFileSaysFieldByField) {
   }
 }
 
-// As --set, sweep and the explorer change a scenario: the expanded file asks the same.
+// A scenario that is written out in full, as --set, sweep and the explorer do, has the same
+// meaning.
 TEST(Recipe, ExpandedScenarioAsksTheSame) {
   for (std::size_t i = 0; i < EnumNames<Recipe>::names.size(); ++i) {
     const Scenario scenario =
@@ -85,7 +86,7 @@ TEST(Recipe, ExpandedScenarioAsksTheSame) {
   }
 }
 
-// A setting that no reader knows, or of a wrong value, would refuse every file with the recipe.
+// A setting with an unknown field or a wrong value would refuse every file with the recipe.
 TEST(Recipe, EachRunsAndIsTold) {
   for (std::size_t i = 1; i < EnumNames<Recipe>::names.size(); ++i) {
     const std::string name = EnumNames<Recipe>::names[i];
@@ -109,7 +110,7 @@ TEST(Recipe, MayBeListed) {
 TEST(Recipe, UnknownOnesAndMisfitsAreRefusedWhereTheyStand) {
   EXPECT_THAT(refusal([] { read("recipe: torchtitain\nstrategies: [ddp]\n"); }),
               AllOf(HasSubstr("test.yaml:6:9: recipe:"), HasSubstr("did you mean 'torchtitan'")));
-  // Megatron's gradients are no FSDP's.
+  // FSDP does not have Megatron's gradients.
   EXPECT_THAT(refusal([] {
                 run_scenario(read("recipe: megatron\nstrategies: [ddp, fsdp]\n"), {1, {}});
               }),

@@ -1,4 +1,4 @@
-// Does the JSON schema that editors use accept what is shipped and refuse misspelt keys?
+// Does the JSON schema for editors accept the shipped files and refuse misspelt keys?
 #include <nlohmann/json.hpp>
 
 #include "core/yaml.hpp"

@@ -1,5 +1,5 @@
-// Does every file that is shipped load and run? One test per file, so that a new file is tested by
-// being there.
+// Does every shipped file load and run? Each file has its own test, so that a new file is tested as
+// soon as it exists.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -29,7 +29,8 @@ std::string test_name(const testing::TestParamInfo<std::string>& info) {
 
 class ShippedScenario : public testing::TestWithParam<std::string> {};
 
-// Peaks are those of half precision, which products in fp8 and fp4 pass up to twice and four times.
+// MFU is relative to the peak in half precision, which products in fp8 and fp4 exceed up to twice
+// and four times.
 double most_mfu(const Scenario& scenario) {
   const auto narrow = [](const LowPrecision& low) { return low.is_used(); };
   const bool any = std::any_of(
@@ -62,8 +63,8 @@ void expect_parts_add_up(const ResultRecord& record, double most) {
   }
 }
 
-// And do its parts add up? A prediction that moves is seen: write it anew with
-// LOCKSTEP_WRITE_GOLDEN=1 and read the difference.
+// The parts of the prediction must add up, and a figure that changes must be noticed: write the
+// golden file anew with LOCKSTEP_WRITE_GOLDEN=1 and read the difference.
 TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
   Scenario s = read_scenario(GetParam());
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 6);
@@ -80,15 +81,15 @@ TEST_P(ShippedScenario, PredictsWhatIsWrittenDownInJsonAsItsSchemaSays) {
                          std::filesystem::relative(GetParam(), data_folder("")).string(), found);
 }
 
-// As the explorer saves it: without comments and in other lines.
+// The file as the explorer saves it, without comments and in other lines, has the same meaning.
 TEST_P(ShippedScenario, WrittenAnewAsksTheSame) {
   const Node node = Node::parse_file(GetParam());
   EXPECT_EQ(write_scenario(read_scenario_text(document_text(node), GetParam())),
             write_scenario(read_scenario(GetParam())));
 }
 
-// Asynchronous workers are chaotic: their first updates are the same, so that two steps will do;
-// statistics over seeds are compared in tests/strategies/ps_executors_test.cpp.
+// Asynchronous workers are chaotic, but their first updates are equal on both engines, so two steps
+// are compared. tests/strategies/ps_executors_test.cpp compares statistics over seeds.
 TEST_P(ShippedScenario, IsTheSameOnBothEngines) {
   Scenario s = read_scenario(GetParam());
   s.simulation.steps = std::min<std::int64_t>(s.simulation.steps, 4);
@@ -175,8 +176,9 @@ TEST_P(ShippedDevice, RunsASmallModel) {
 }
 INSTANTIATE_TEST_SUITE_P(, ShippedDevice, testing::ValuesIn(known_devices()), test_name);
 
-// No YAML file hides where no test looks. (Clusters': tests/cluster/question_test.cpp; measurements
-// of a GPU: acceptance.measured and cuda.the_h100s_figures_are_fitted.)
+// No YAML file lies where no test reads it. (Clusters are tested in
+// tests/cluster/question_test.cpp, measurements of a GPU in acceptance.measured and
+// cuda.the_h100s_figures_are_fitted.)
 TEST(ShippedFiles, EveryYamlFileIsOneOfThese) {
   namespace fs = std::filesystem;
   std::size_t files = 0;

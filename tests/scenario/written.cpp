@@ -1,3 +1,4 @@
+// Reads and writes the lines of golden files, and compares them within a tolerance.
 #include "written.hpp"
 
 #include <fmt/format.h>
@@ -48,7 +49,7 @@ Written written_of(const Prediction& p) {
 
 namespace {
 
-// Lines of the key, without it and the number that follows.
+// The lines of the key, without the key and the number after it.
 std::vector<std::string> lines_of(const std::string& path, const std::string& key,
                                   const std::vector<Written>& found) {
   const std::string begin = key + ",";

@@ -1,5 +1,5 @@
-// Figures of predictions that are written down in a file under golden/, so that one that moves is
-// seen. LOCKSTEP_WRITE_GOLDEN=1 writes them anew: read the difference.
+// Figures of predictions in a file under golden/, against which predictions are compared so that a
+// change is noticed. LOCKSTEP_WRITE_GOLDEN=1 writes the file anew; read the difference then.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 namespace lockstep {
 
 struct Written {
-  std::string name;  // what a fault is reported of
-  double step = 0;   // seconds; parts of it are compared with it
-  // Asynchronous workers: only the first step and memory are certain; later figures may differ on a
-  // processor that rounds logarithms differently.
+  std::string name;  // the name in messages
+  double step = 0;   // seconds; parts of the step are compared relative to it
+  // For asynchronous workers only the first step and memory are certain. Later figures may differ
+  // on a processor that rounds logarithms differently.
   bool chaotic = false;
   std::vector<std::pair<std::string, double>> figures;  // by the columns' names
 };

@@ -1,3 +1,4 @@
+// Validates with valijson. Only this source includes its templates, which take long to compile.
 #include "schema/accepts.hpp"
 
 #include <charconv>
@@ -11,7 +12,8 @@ namespace lockstep {
 
 namespace {
 
-// Converts a YAML text as an editor does before it validates: plain scalars get types.
+// Converts a YAML text as an editor does before it validates: a plain scalar becomes a number, a
+// boolean or a string.
 nlohmann::json as_editors_see(const Node& node) {
   nlohmann::json json;
   switch (node.kind()) {

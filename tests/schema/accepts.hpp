@@ -1,4 +1,4 @@
-// Validates a document with a JSON schema, as editors and programs do. Used by tests of schemas.
+// Validates a document with a JSON Schema, as editors and programs do. Use it in tests of schemas.
 #pragma once
 
 #include <nlohmann/json.hpp>

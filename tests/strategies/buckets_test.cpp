@@ -15,7 +15,7 @@ using testing::ElementsAre;
 
 constexpr double kib = 1024;
 
-// One tensor of so many KiB of fp32 per layer.
+// One fp32 tensor per layer, with these sizes in KiB.
 std::vector<GradientTensor> tensors_of(const std::vector<double>& kibibytes) {
   std::vector<GradientTensor> tensors;
   for (const double size : kibibytes) {
@@ -39,7 +39,8 @@ DdpOptions caps(double first, double rest) {
 
 TEST(Buckets, CloseOnceTheyHoldTheirCapAndNeverSplitATensor) {
   const auto plan = plan_buckets(tensors_of({10, 700, 20, 30, 5, 8}), caps(10, 40));
-  // Arrival: 5 (8), 4 (5) -> 13 >= 10; 3 (30), 2 (20) -> 50 >= 40; 1 (700); 0 is left over.
+  // Gradients arrive from tensor 5 down. The first bucket closes at 8 + 5 = 13 >= 10 KiB, the next
+  // ones at 30 + 20 = 50 >= 40 and at 700; tensor 0 is left over.
   EXPECT_THAT(contents(plan.later),
               ElementsAre(ElementsAre(5, 4), ElementsAre(3, 2), ElementsAre(1), ElementsAre(0)));
   EXPECT_EQ(plan.later[1].bytes, 50 * kib);
@@ -56,7 +57,8 @@ TEST(Buckets, FollowDefinitionOrderBackwardsWhenUnusedParametersAreSought) {
   DdpOptions options = caps(10, 40);
   options.find_unused_parameters = true;
   const auto plan = plan_buckets(tensors_of({10, 30, 20, 30, 5, 8}), options);
-  // Cut from the front: 0 | 1, 2 | 3, 4, 5; the small one is launched last.
+  // With unused parameters, the buckets follow the order of definition (0 | 1, 2 | 3, 4, 5) and are
+  // launched from the back, so the smallest one is launched last.
   EXPECT_THAT(contents(plan.first),
               ElementsAre(ElementsAre(3, 4, 5), ElementsAre(1, 2), ElementsAre(0)));
   EXPECT_THAT(contents(plan.later), testing::Eq(contents(plan.first)));
@@ -79,7 +81,7 @@ TEST(Buckets, HoldEveryGradientOnce) {
   step.layers[2].parameters = {{"embed", {100, 8}, 800, true}, {"bias", {5}, 5, true}};
   const auto tensors = gradient_tensors(step, 4);
   ASSERT_EQ(tensors.size(), 3u);
-  // A tied weight is complete only when its first use has been differentiated.
+  // A tied weight is complete only after the backward of its first use.
   EXPECT_THAT(arrival_order(tensors), ElementsAre(2, 1, 0));
   const auto plan = plan_buckets(tensors, {});
   double elements = 0;
@@ -87,7 +89,7 @@ TEST(Buckets, HoldEveryGradientOnce) {
   EXPECT_EQ(elements, 869);
 }
 
-// ResNet-50's parameters in bf16 gradients are half of fp32's; the option overrides the precision.
+// With bf16 gradients ResNet-50 sends half of fp32's bytes; the option overrides the precision.
 TEST(Buckets, CountBytesAsTheyGoOverTheWire) {
   EXPECT_EQ(ddp_gradient_bytes({}, Precision::amp_fp16), 4);  // fact 22
   EXPECT_EQ(ddp_gradient_bytes({}, Precision::pure_bf16), 2);

@@ -1,5 +1,5 @@
-// Does one controller for all hosts cost what its dispatch takes, where computations do not hide
-// it?
+// What does a single controller for all hosts cost, if its dispatch is not hidden behind
+// computations?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ double step_of(const Job& job) {
   return simulate(job, DdpOptions{}).step;
 }
 
-// Barham et al. 2022, section 5.1: devices are busy from the computation on that takes as long as
-// its dispatch.
+// Barham et al. 2022, section 5.1: the devices stay busy if a computation takes at least as long as
+// its dispatch. The step is the longer of the two.
 TEST(Controller, AheadOfTheDevicesIsABoundOfTheStep) {
   const double alone = step_of(job_with(Dispatch::hosts, 1, 1));
   for (const double share : {0.1, 0.5, 0.999, 1.5, 20.0}) {
@@ -43,8 +43,8 @@ TEST(Controller, InTurnAddsItsDispatch) {
   }
 }
 
-// A pipeline has a computation for each action of each stage: 1F1B's critical path is m + p - 1 of
-// both.
+// In a pipeline each action of each stage is dispatched. The critical path of 1F1B has m + p - 1
+// forwards and as many backwards.
 TEST(Controller, DispatchesEachActionOfAPipeline) {
   constexpr double forward = 1e5, backward = 2e5, dispatch = 1e4;
   const double stages = 4, micro = 8;

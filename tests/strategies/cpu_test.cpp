@@ -1,5 +1,5 @@
-// Do strategies on CPUs count what GPUs do not have: communication on the core that computes, no
-// host that runs ahead, and measured curves in place of the model?
+// Do strategies on CPUs account for the differences from GPUs: communication on the computing core,
+// no host that runs ahead, and measured curves in place of the model?
 #include <gtest/gtest.h>
 
 #include "strategies/parameter_server/build.hpp"
@@ -12,7 +12,7 @@ namespace {
 constexpr double near = 1e-9;
 
 CollectiveCurve curve(const char* name, int nodes, double seconds, double cores) {
-  // Time in proportion to the size: 1 MB in `seconds`.
+  // 1 MB takes `seconds`, other sizes in proportion.
   return {.collective = name,
           .ranks = 2,
           .nodes = nodes,
@@ -22,8 +22,8 @@ CollectiveCurve curve(const char* name, int nodes, double seconds, double cores)
           .source = "test"};
 }
 
-// Two ranks on a host of two cores. Layers take 1 ms forward and 2 ms backward, one weight of 4 MB
-// each; collectives take `cores` of a core and 1 ms for each MB.
+// Two ranks on a host of two cores. A layer takes 1 ms forward and 2 ms backward and has a weight
+// of 4 MB. A collective occupies `cores` of a core and takes 1 ms per MB.
 Job cpu_job(int layers, double cores) {
   Job job = toy_job(layers, 1e6, 2);
   job.machine = {};
@@ -46,21 +46,23 @@ DdpOptions one_bucket_per_layer() {
   return options;
 }
 
-// Two layers, a bucket each: backward 2 ms, all-reduce of 4 ms beside the other 2 ms of backward,
-// then the second all-reduce alone.
+// With two layers and a bucket each: the first bucket's all-reduce of 4 ms runs beside the last 2
+// ms of backward, the second bucket's runs alone.
 TEST(DdpOnCpu, CommunicationTakesFromTheCoreThatComputes) {
   const auto step = [](double cores) {
     return simulate(cpu_job(2, cores), one_bucket_per_layer());
   };
-  const double before = 2e-3 + 2e-3;  // forward and the first layer's backward
-  const double after = 4e-3 + 1e-3;   // second all-reduce, optimizer
-  const double copy = 8e6 / 1e12;     // a gradient into its bucket, read and written
-  // A quarter of a core: 2 ms of compute take 8/3 ms, still within the first all-reduce.
+  const double before = 2e-3 + 2e-3;  // forward and the backward of the last layer
+  const double after = 4e-3 + 1e-3;   // the second all-reduce and the optimizer
+  const double copy = 8e6 / 1e12;     // a gradient is read and written into its bucket
+  // A collective on a quarter of a core stretches 2 ms of compute to 8/3 ms, within the first
+  // all-reduce.
   EXPECT_NEAR(step(0.25).step, before + copy + 4e-3 + after, near);
   EXPECT_NEAR(step(0.25).split.backward, 2e-3 + 2e-3 / 0.75, near);
-  // Half: compute takes 4 ms and the second gradient's copy a bit more; all-reduce is not slowed.
+  // On half a core compute takes 4 ms and the second gradient's copy a bit more; the all-reduce has
+  // its half and is not slowed.
   EXPECT_NEAR(step(0.5).step, before + copy + 4e-3 + copy + after, near);
-  // A whole core: both at half speed until compute and the second copy are done.
+  // On a whole core both run at half speed until compute and the second copy are done.
   const double beside = 2 * (2e-3 + copy);
   EXPECT_NEAR(step(1).step, before + copy + beside + (4e-3 - beside / 2) + after, near);
   EXPECT_NEAR(step(1).split.backward, 2e-3 + 4e-3, near);
@@ -79,8 +81,8 @@ TEST(DdpOnCpu, BothExecutorsAgree) {
   }
 }
 
-// As above, with measured speeds in place of a fairly shared core: compute at 0.4 of its speed, the
-// first all-reduce at 0.25 of its own until compute and the second copy are done.
+// Measured speeds replace the fair share of the core: beside each other compute runs at 0.4 of its
+// speed and the first all-reduce at 0.25.
 TEST(DdpOnCpu, MeasuredSpeedsReplaceTheSharedCore) {
   Job job = cpu_job(2, 1);
   for (CollectiveCurve& curve : job.machine.collectives) {
@@ -92,7 +94,7 @@ TEST(DdpOnCpu, MeasuredSpeedsReplaceTheSharedCore) {
   const double beside = (2e-3 + copy) / 0.4;
   EXPECT_NEAR(result.step, 4e-3 + copy + beside + (4e-3 - beside / 4) + 4e-3 + 1e-3, near);
   EXPECT_NEAR(result.split.backward, 2e-3 + 2e-3 / 0.4, near);
-  // Twice as long for the same bytes: half as much is taken from compute.
+  // If the same bytes take twice as long, the collective takes half as much from compute.
   job.communication_scale = 2;
   const Numbers slow = simulate(job, one_bucket_per_layer());
   EXPECT_NEAR(slow.split.backward, 2e-3 + 2e-3 / 0.7, near);
@@ -110,8 +112,9 @@ TEST(DdpOnCpu, SpareCoresCarryTheCommunication) {
   EXPECT_NEAR(simulate(job, one_bucket_per_layer()).step, spare.step, near);
 }
 
-// Encoding takes 3 ms of the thread that computes. Decoding wants its core half a millisecond: the
-// first bucket's beside backward, which it delays by as much, the second one's alone.
+// Encoding occupies the computing thread for 3 ms. Decoding runs for half a millisecond on the
+// thread that carries the message: the first bucket's decoding runs beside backward and delays it
+// by as much, the second bucket's runs alone.
 TEST(DdpOnCpu, MeasuredHooksDecodeOnTheThreadThatCarries) {
   class Measured final : public ToyCosts {
     std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {
@@ -136,7 +139,7 @@ TEST(DdpOnCpu, MeasuredHooksDecodeOnTheThreadThatCarries) {
   EXPECT_LT(modelled, lone);
 }
 
-// Work continues between empty messages: all of this model is compressed.
+// The whole model is compressed, so the plain message is empty and is skipped.
 TEST(DdpOnCpu, MeasuredPowerSgdSkipsEmptyMessages) {
   class Measured final : public ToyCosts {
     std::vector<QueuedWork> hook_stages(const HookSettings& settings, double) const override {
@@ -148,7 +151,7 @@ TEST(DdpOnCpu, MeasuredPowerSgdSkipsEmptyMessages) {
   job.costs = std::make_shared<Measured>();
   DdpOptions options = one_bucket_per_layer();
   options.comm_hook = PowerSgdHook{2};
-  const double copy = 8e6 / 1e12, least = 1e-3;  // of a curve: its smallest point's
+  const double copy = 8e6 / 1e12, least = 1e-3;  // the time of the smallest point of the curve
   EXPECT_NEAR(simulate(job, options).step, 3e-3 + copy + 15e-3 + 2 * least + 1e-3, near);
 }
 
@@ -160,8 +163,8 @@ TEST(DdpOnCpu, CopiesOutOfBucketsAreSavedByViews) {
   EXPECT_NEAR(simulate(cpu_job(2, 0), options).split.copies, 2 * views, near * 1e-3);
 }
 
-// The thread that computes also waits for the parameters: without prefetch all of 3 x 4 collectives
-// of 4 ms is exposed, though a GPU's host would have run ahead and gathered beside compute.
+// The computing thread itself waits for parameters, so all 3 x 4 collectives of 4 ms are exposed
+// without prefetch. A GPU's host would run ahead and gather beside compute.
 TEST(FsdpOnCpu, WithoutPrefetchEveryCollectiveIsExposed) {
   FsdpOptions options;
   options.wrap.min_parameters = 1;
@@ -183,7 +186,7 @@ Job server_job(int cores, double seconds_per_megabyte) {
   return job;
 }
 
-// Forward 4 ms, backward 8 ms, 16 MB pushed and pulled at 2 ms for each MB.
+// Forward takes 4 ms and backward 8 ms; 16 MB are pushed and pulled at 2 ms per MB.
 TEST(ServerOnCpu, MessagesTakeWhatTheirCurveSays) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;
@@ -202,7 +205,8 @@ TEST(ServerOnCpu, TransfersComeFromTheirCurve) {
   Job job = server_job(3, 2e-3);
   job.mesh.data = 1;
   const auto provenance = [&] { return ParameterServer(options).simulate(job).provenance; };
-  EXPECT_GT(provenance().interpolated, 0.5);  // between two points; the layers are modelled
+  // between two points of the curve; the layers are modelled
+  EXPECT_GT(provenance().interpolated, 0.5);
   job.machine.collectives.clear();
   EXPECT_EQ(provenance().interpolated, 0);
 }
@@ -235,9 +239,9 @@ TEST(ServerOnCpu, MessagesOnOneCoreTakeWhatWasMeasuredThere) {
   }
 }
 
-// Two workers keep the server busy with their messages. A quarter of 16 MB is in buffers when it
-// takes the next push; by the largest size it would be 0.5 MB. Servers that do other things
-// meanwhile gain nothing.
+// Two workers keep the server busy with their messages. By the curve a quarter of 16 MB is still in
+// the buffers when the server takes the next push; the largest size would give 0.5 MB. A server
+// that serves several workers at once gains nothing.
 TEST(ServerOnCpu, IsFreeByWhatBuffersHoldOfAMessageOfThatSize) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;
@@ -255,7 +259,7 @@ TEST(ServerOnCpu, IsFreeByWhatBuffersHoldOfAMessageOfThatSize) {
   EXPECT_EQ(simulate(job, options).step, step);
 }
 
-// GPUs have other cores for their hosts' threads.
+// Hosts of GPUs have other cores for these threads.
 TEST(ServerOnGpu, NeverSharesACore) {
   ParameterServerOptions options;
   Job job = toy_job();

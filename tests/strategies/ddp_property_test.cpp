@@ -1,4 +1,4 @@
-// Laws that every DDP simulation obeys, on random jobs.
+// Which laws does every DDP simulation obey, on random jobs?
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -53,9 +53,9 @@ DdpOptions random_options() {
   return options;
 }
 
-// Whether the first run gets as far as the second in no more time. Random runs: when the last step
-// ends (single steps may well take longer: a device that is ahead meets a host that is not). Steady
-// runs: the step.
+// Whether run `a` is not later than run `b`. With random steps the end of the last step counts,
+// because single steps may well take longer: a device that is ahead meets a host that is not. With
+// steady steps the step counts.
 bool never_later(const Numbers& a, const Numbers& b) {
   RC_PRE(a.extrapolated == b.extrapolated && (a.extrapolated > 0 || a.steps == b.steps));
   const auto finish = [](const Numbers& n) {
@@ -93,9 +93,9 @@ RC_GTEST_PROP(DdpLaws, AFasterDeviceIsNeverSlower, ()) {
   RC_ASSERT(never_later(simulate(faster, options), simulate(random.job, options)));
 }
 
-// Without jitter: how jitter stretches a segment that waits for its host is an estimate (QueuedWork
-// keeps only three numbers), and one long segment is estimated differently from the several that
-// overlap makes of it.
+// The law holds without jitter only. The jitter of a segment that waits for its host is an estimate
+// (QueuedWork keeps three numbers), which differs between one long segment and the several segments
+// that overlap needs.
 RC_GTEST_PROP(DdpLaws, OverlapNeverHurtsWithoutInterference, ()) {
   RandomJob random = random_job();
   random.job.stragglers.per_step.reset();
@@ -106,7 +106,7 @@ RC_GTEST_PROP(DdpLaws, OverlapNeverHurtsWithoutInterference, ()) {
   RC_ASSERT(never_later(simulate(random.job, options), serial));
 }
 
-// The device waits for transfers at most as long as they run.
+// The device waits for transfers at most for as long as transfers run.
 RC_GTEST_PROP(DdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   const RandomJob random = random_job();
   DdpOptions options = random_options();

@@ -1,4 +1,5 @@
-// Does simulated DDP follow its closed forms, and does it do what PyTorch's does? Facts by number.
+// Does simulated DDP follow its closed forms and PyTorch's rules? The numbers of facts refer to
+// docs/facts.md.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,7 +54,8 @@ TEST(Ddp, WithOneBucketIsTheSumOfItsParts) {
   EXPECT_EQ(result.samples, 8 * 32);
 }
 
-// Fact 25: end_b = max(ready_b, end_{b-1}) + T(b).
+// Fact 25: bucket b ends at end_b = max(ready_b, end_{b-1}) + T(b), with T(b) the time of its
+// all-reduce.
 TEST(Ddp, FollowsTheScheduleLaw) {
   for (const double elements : {0.5e6, 4e6, 60e6}) {
     const Job job = toy_job(12, elements, 16, free_copies());
@@ -69,7 +71,7 @@ TEST(Ddp, FollowsTheScheduleLaw) {
   }
 }
 
-// Fact 2: the first step reduces everything at its end; two small broadcasts follow (fact 3).
+// Fact 2: the first step reduces all gradients at its end; two small broadcasts follow (fact 3).
 TEST(Ddp, DoesNotOverlapInTheFirstStep) {
   const Job job = toy_job(12, 4e6, 8, free_copies());
   const Numbers result = simulate(job, DdpOptions{});
@@ -114,7 +116,7 @@ TEST(Ddp, LaterMicroBatchesAddTheirGradientsToTheFirst) {
   Job job = toy_job(8, 4e6, 1, costs);
   const double once = simulate(job, DdpOptions{}).step;
   job.accumulation = 4;
-  const double gradients = 8 * 4.0 * 4e6;  // read twice and written, fp32
+  const double gradients = 8 * 4.0 * 4e6;  // read twice and written, in fp32
   EXPECT_LT(relative(simulate(job, DdpOptions{}).step,
                      once + 3 * (24e-3 + 3 * gradients / costs->stream_bytes_per_second)),
             near);
@@ -144,7 +146,8 @@ TEST(Ddp, MegatronsHostWaitsBeforeEachMicroBatch) {
     job.framework = framework;
     return simulate(job, DdpOptions{}).step;
   };
-  // In each micro-batch the host issues its four forwards first; four backwards follow.
+  // In each micro-batch of Megatron-LM the host issues the four forwards first and then the four
+  // backwards.
   EXPECT_GT(step(FrameworkKind::megatron), 4 * (4 * 2e-3 + 4 * 2e-3));
   EXPECT_LT(step(FrameworkKind::pytorch), 4 * (4 * 2e-3 + 4 * 2e-3));
 }
@@ -168,22 +171,22 @@ TEST(Ddp, BroadcastsBuffersBeforeForward) {  // fact 15
   const double with = simulate(job, DdpOptions{}).step;
   const auto cost =
       collective_cost(job.machine, group_of(job.machine, 8), Collective::broadcast, 8 * mib);
-  // The host needs 70 us before it launches the broadcast, but it is ahead of the device by then.
+  // The host needs 70 us to launch the broadcast, but it is that far ahead of the device.
   EXPECT_LT(relative(with - without, cost.seconds()), 1e-6);
   DdpOptions off;
   off.broadcast_buffers = false;
   EXPECT_LT(relative(simulate(job, off).step, without), near);
 }
 
-// A batch norm over all ranks: nothing of the network runs while its statistics are gathered
-// (forward) and its sums reduced (backward), in every micro-batch.
+// With batch norm over all ranks, compute waits in every micro-batch while the statistics are
+// gathered (forward) and their sums are reduced (backward).
 TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
   for (const int accumulation : {1, 3}) {
     Job job = toy_job(4, 10e6, 8, free_copies());
     job.accumulation = accumulation;
     DdpOptions options = one_bucket();
     options.sync_batch_norm = true;
-    const double none = simulate(job, options).step;  // no batch norm in it
+    const double none = simulate(job, options).step;  // the network has no batch norm here
     EXPECT_EQ(none, simulate(job, one_bucket()).step);
     const double channels[] = {64, 4096};
     double expected = 0;
@@ -198,7 +201,7 @@ TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
           seconds(Collective::all_gather, 8 * (sums + 4)) + seconds(Collective::all_reduce, sums);
     }
     EXPECT_LT(relative(simulate(job, options).step - none, accumulation * expected), 1e-6);
-    // Layers that are recomputed in backward gather their statistics again.
+    // A layer that is recomputed in backward gathers its statistics a second time.
     const double plain = simulate(job, options).step;
     edit_step(job).layers[1].checkpointed = true;
     const double again = simulate(job, options).step - plain;
@@ -211,20 +214,21 @@ TEST(Ddp, SharedStatisticsAreWaitedForInEveryBatchNorm) {
   }
 }
 
-// Gradients that are on their way go first: one process group has one stream.
+// A process group has one stream, so the statistics queue behind buckets that were launched
+// earlier.
 TEST(Ddp, SharedStatisticsQueueBehindBuckets) {
   Job job = toy_job(4, 100e6, 8, free_copies());
   edit_step(job).layers[0].kind = "batch_norm";
   edit_step(job).layers[0].saved = {{"statistics", 512}};
   DdpOptions options;
   options.sync_batch_norm = true;
-  options.first_bucket_bytes = options.bucket_bytes = 1;  // each layer's gradients by themselves
+  options.first_bucket_bytes = options.bucket_bytes = 1;  // each layer's gradients are a bucket
   DdpOptions alone = options;
   alone.sync_batch_norm = false;
   const auto seconds = [&](Collective kind, double bytes) {
     return collective_cost(job.machine, group_of(job.machine, 8), kind, bytes).seconds();
   };
-  // The last layer's backward ends 2 ms before the first one's begins; a bucket takes longer.
+  // Between the backwards of the last and of the first layer there are 2 ms; a bucket takes longer.
   ASSERT_GT(all_reduce_seconds(job, 400e6), 2e-3);
   const double own =
       seconds(Collective::all_gather, 8 * 516) + seconds(Collective::all_reduce, 512);
@@ -238,12 +242,10 @@ TEST(Ddp, CompressionHalvesTheBytes) {  // fact 20
   options.comm_hook = Fp16Hook{};
   EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic / 2), 0.02);
   options.comm_hook = PowerSgdHook{};
-  // m x n = 1000 x 10000 becomes 1000 + 10000.
+  // A matrix of 1000 x 10000 becomes two factors with 1000 and 10000 elements.
   EXPECT_LT(relative(simulate(job, options).traffic, plain.traffic * 11000 / 10e6), 0.02);
 }
 
-// While a bucket travels in half precision, that copy lies beside it; a layer of 40 MB is one, and
-// its 20 MB take segments of 2 MiB.
 TEST(Ddp, SaysWhatTheReplayDoesToGradients) {
   const Job job = toy_job();
   const auto described = [](const Job& of, const CommHook& hook, double element_bytes = 0) {
@@ -272,6 +274,8 @@ TEST(Ddp, SaysWhatTheReplayDoesToGradients) {
   EXPECT_TRUE(described(toy_job(4, 10e6, 1), one_bit).is_plain());
 }
 
+// While a bucket travels in half precision, the copy lies beside the bucket. A layer's bucket of 40
+// MB has a copy of 20 MB, in segments of 2 MiB.
 TEST(Ddp, CompressionTakesMemory) {  // fact 20
   const Job job = toy_job();
   const auto allocated = [&](const CommHook& hook) {
@@ -325,8 +329,8 @@ TEST(Ddp, SearchingUnusedParametersReducesABitmapToo) {  // fact 19
   EXPECT_LT(relative(simulate(job, options).traffic, expected), near);
 }
 
-// The first step does not overlap and is long. The loader gets ahead in it, and the steps after it
-// are all alike until that lead is used up.
+// The first step does not overlap and is long, so the loader gets ahead in it. The steps after it
+// are equal until this lead is used up.
 TEST(Ddp, IsNotSteadyWhileTheLoaderLosesItsLead) {
   Job job = toy_job(4, 50e6);
   job.simulation.steps = 2000;
@@ -353,14 +357,14 @@ TEST(Ddp, IsHostBoundWhenKernelsAreShort) {
   costs->forward = {2e-3, 1e-3, 2.1e-3};
   costs->backward = {4e-3, 2e-3, 4.1e-3};
   const Numbers result = simulate(toy_job(4, 1e3, 8, costs), DdpOptions{});
-  // 4 x 6 ms of dispatch and the host's 105 us for the one collective.
+  // The host needs 4 x 6 ms of dispatch, and 105 us for the only collective.
   EXPECT_LT(relative(result.step, 24e-3 + 105e-6), 1e-3);
   EXPECT_GT(result.split.host_bound, 10e-3);
 }
 
 TEST(Ddp, GradScalerStopsTheHostEachStep) {  // fact 22
   auto costs = free_copies();
-  // The host needs longer than the device in forward and nothing in backward, where it gets ahead.
+  // In forward the host needs longer than the device; in backward it needs no time and gets ahead.
   costs->forward = {1.5e-3, 1e-3, 2.5e-3};
   Job job = toy_job(4, 1e6, 8, costs);
   const double without = simulate(job, DdpOptions{}).step;
@@ -380,7 +384,8 @@ TEST(Ddp, WaitsForTheSlowestRank) {
   EXPECT_EQ(simulate(job, DdpOptions{}).step, slow.step);
 }
 
-// T = f C + all-reduce: the slow rank never waits, and the others wait (f - 1) C.
+// The step is T = f C + all-reduce, with C the compute and f the slow rank's factor: the slow rank
+// never waits, and the others wait (f - 1) C.
 TEST(Ddp, OthersWaitForOneSlowRankByWhatItTakesLonger) {
   Job job = toy_job(4, 1e6, 8, free_copies());
   job.simulation.engine = Engine::loop;
@@ -400,7 +405,8 @@ TEST(Ddp, OthersWaitForOneSlowRankByWhatItTakesLonger) {
   EXPECT_LT(relative(7 * others.waiting / 8, result.split.waiting), near);
 }
 
-// Fact 145: with 1 + Exp(m) the slowest of n takes 1 + m H_n, and each waits for m (H_n - 1).
+// Fact 145: with factors of 1 + Exp(m) the slowest of n ranks takes 1 + m H_n, and each rank waits
+// for m (H_n - 1) on average.
 TEST(Ddp, EveryRankWaitsForTheSlowestOfAStep) {
   auto costs = free_copies();
   costs->optimizer_seconds = 0;  // all work lies between two barriers
@@ -444,7 +450,7 @@ TEST(Ddp, SlowsDownComputeBesideCollectives) {  // facts 112, 113
   EXPECT_LT(relative(sum(on.split), on.step), near);
 }
 
-// Kernels as short as a kernel can be lose nothing to a collective.
+// Kernels at the launch floor lose nothing to a collective.
 TEST(Ddp, FloorsOfLaunchesAreNotSlowedDown) {
   class Floors final : public ToyCosts {
     LayerCost layer(const TrainingStep& step, std::size_t index) const override {

@@ -1,5 +1,5 @@
-// Gives a job a training step of its own. Use it before a test changes the step, because jobs share
-// theirs.
+// Gives a job a training step of its own. Call it before a test changes the step, because copies of
+// a job share their step.
 #pragma once
 
 #include <memory>

@@ -88,10 +88,11 @@ RC_GTEST_PROP(BothExecutors, AgreeOnZero, ()) {
   expect_same(random_job(), options);
 }
 
-// Two nodes whose cards set the pace. Between a neighbour that takes half of them and one that
-// takes three quarters every byte takes 1 / 0.25 - 1 / 0.5 = 2 times as much longer as it takes on
-// a free card. Beside one that takes three quarters two thirds of the time, in bursts much shorter
-// than a step, they move at a quarter of the card's rate then and at their own in between.
+// Two nodes whose network cards set the pace. A neighbor that takes half of a card doubles the time
+// of every byte, one that takes three quarters makes it 4 times as long: the difference is 1 / 0.25
+// - 1 / 0.5 = 2 times the time on a free card. If the neighbor takes three quarters for two thirds
+// of the time, in bursts much shorter than a step, bytes move at a quarter of the card's rate in
+// the bursts and at the strategy's own rate between them.
 TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
   const std::vector<StrategyOptions> strategies{
       DdpOptions{}, FsdpOptions{}, LocalSgdOptions{1, false, MeanOuter{}, 1, 0}, ZeroOptions{}};
@@ -113,10 +114,11 @@ TEST(Strategies, WaitForTheBytesThatNeighboursDelay) {
     EXPECT_NEAR((mean(most.step_seconds) - mean(half.step_seconds)) / free, 2, 1e-3)
         << options.index();
     job.simulation.steps = 200;
-    const double rest = mean(half.step_seconds) - 2 * free;  // of a step: latencies, compute
+    // the rest of a step: latencies and compute
+    const double rest = mean(half.step_seconds) - 2 * free;
     job.stragglers.neighbours.clear();
     const double alone = mean(make_strategy(options)->simulate(job).step_seconds) - rest;
-    const double rate = 1.0 / 3 * free / alone + 2.0 / 3 * 0.25;  // of the card's
+    const double rate = 1.0 / 3 * free / alone + 2.0 / 3 * 0.25;  // relative to the card's rate
     const StrategyResult bursts = beside({LinkClass::nic, {}, 0.75, 0.1e-3, 0.15e-3});
     EXPECT_FALSE(bursts.extrapolated);
     EXPECT_NEAR(mean(bursts.step_seconds) / (rest + free / rate), 1, 0.01) << options.index();

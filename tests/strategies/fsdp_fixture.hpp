@@ -1,4 +1,4 @@
-// A model of U equal blocks on a machine with simple links. Used by tests of FSDP that compute
+// A model of equal blocks on a machine with simple links. Used by tests of FSDP that compute
 // expected times by hand.
 #pragma once
 
@@ -11,8 +11,9 @@
 
 namespace lockstep::testing {
 
-// Every layer takes the same time; kernels that stream cost `stream_seconds`. `host` is the host
-// time of one dispatch: layers are one dispatch each way, and `layer_host` more.
+// Costs in which every layer takes the same time, and a streaming kernel `stream_seconds`. `host`
+// is the host's time of a dispatch. A layer is one dispatch in each pass and takes the host
+// `layer_host` more.
 class EqualCosts final : public ComputeCosts {
  public:
   double forward = 0.010, backward = 0.020, update = 0.003, stream_seconds = 0, host = 0;
@@ -98,7 +99,7 @@ inline Job toy_job(const Toy& toy) {
   return job;
 }
 
-// Runs in a child process: a process holds one World.
+// The figures of a run. The run takes place in a child process, because a process holds one World.
 struct Outcome {
   double step = 0, first = 0, exposed = 0, host_bound = 0, waiting = 0, copies = 0, busy = 0;
   double sum = 0;        // of all parts of the split
@@ -136,7 +137,7 @@ inline Outcome run(const Toy& toy) {
   return run(toy_job(toy), toy.options);
 }
 
-// Seconds of one collective of the toy alone.
+// Seconds of one collective of the toy, without other traffic.
 inline double seconds_of(const Toy& toy, Collective kind, double bytes) {
   const Machine machine = toy_machine();
   return collective_cost(machine, group_of(machine, toy.gpus), kind, bytes).seconds();

@@ -1,4 +1,5 @@
-// The actions of FSDP's host in one step, as a list: gathers, frees and reductions by unit.
+// Does FSDP's host gather, free and reduce the units in PyTorch's order? The order of a step is
+// compared as a text.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +14,8 @@ namespace {
 struct Case {
   FsdpOptions options;
   int ranks = 4;
-  bool first = true, reduces = true;  // micro-batch
-  bool once_a_step = false;           // in a pipeline
+  bool first = true, reduces = true;  // of the micro-batch
+  bool once_a_step = false;           // as in a pipeline
 };
 
 FsdpLayout layout_of(const TrainingStep& step, const Case& asked) {
@@ -29,9 +30,10 @@ FsdpLayout layout_of(const TrainingStep& step, const Case& asked) {
   return layout;
 }
 
-// "+0" unshard, "=0" the same of what is there, "!" before it: the host waits; "0" use, "-0"
-// reshard, "R0" reduce, "K0" keep, "A0" accumulate; joins are left out. A bar between forward and
-// backward.
+// The actions of a step as text: "+0" gathers unit 0, "=0" is the same for a unit that is already
+// gathered, "!" marks a gather for which the host waits. "0" uses a unit, "-0" frees it, "R0"
+// reduces its gradients, "K0" keeps and "A0" accumulates them. Joins are left out, and a bar
+// separates forward from backward.
 std::string text(FsdpOrder::Actions actions) {
   std::string text;
   for (const FsdpAction& action : actions) {
@@ -62,8 +64,8 @@ std::string text(FsdpOrder::Actions actions) {
   return text;
 }
 
-// The order for a network of three blocks. Unit 0 is the root if `root` leaves the last layer out
-// of the blocks.
+// The order for a network of three blocks. With `root` a further layer lies outside the blocks, and
+// unit 0 is the root.
 std::string order_of(const Case& asked, bool root = false) {
   TrainingStep step = chain(root ? 4 : 3, 512, 1024 * 1024);
   if (root) step.layers.back().block.clear();
@@ -104,7 +106,8 @@ TEST(FsdpOrder, OneMayGatherItAfterwardsOrNotAhead) {
             "!+2 2 -2 R2 !+1 1 -1 R1 !+0 0 -0 R0");
 }
 
-// Its views are made early, so a unit is reduced after the backward of the unit before it.
+// FSDP1 makes a unit's views early, so the unit is reduced only after the backward of the unit
+// before.
 TEST(FsdpOrder, OneGathersAheadInForwardWhenAsked) {
   Case asked;
   asked.options.forward_prefetch = true;
@@ -115,7 +118,7 @@ TEST(FsdpOrder, OneGathersAheadInForwardWhenAsked) {
 }
 
 TEST(FsdpOrder, TheRootIsThereFromBeginningToEnd) {
-  // The limiter is asked for the root, too, although it is there (fact 34).
+  // The rate limiter also counts the root, although it is already gathered (fact 34).
   EXPECT_EQ(order_of({}, true),
             "+0 0 +1 1 -1 +2 2 -2 !+3 3 -3 | "
             "!=0 0 +3 -0 R0 3 !+2 -3 R3 2 !+1 -2 R2 1 -1 R1");
@@ -147,8 +150,9 @@ TEST(FsdpOrder, TwoIsOneUnitAheadAndNeverWaits) {
             "+2 2 +1 -2 R2 1 +0 -1 R1 0 -0 R0");
 }
 
-// In a pipeline nothing is reduced before all micro-batches are over, and parameters stay, unless they are given
-// back after every forward. After a backward they stay for the forward that follows.
+// In a pipeline gradients are reduced after the last micro-batch. Parameters stay gathered for the
+// whole step, or are freed after every forward with reshard_in_pipeline. After a backward they stay
+// for the forward that follows.
 TEST(FsdpOrder, TwoInAPipelineGathersOnceAStepOrForEachMicroBatch) {
   Case asked;
   asked.options.version = 2;

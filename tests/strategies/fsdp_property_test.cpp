@@ -1,4 +1,4 @@
-// Laws that every FSDP simulation obeys, on random jobs.
+// Which laws does every FSDP simulation obey, on random jobs?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -41,7 +41,7 @@ Job random_job(const Toy& toy) {
   return job;
 }
 
-// All collectives of one step, one after the other.
+// Seconds of all collectives of one step, one after the other.
 double communication(const Job& job, const FsdpOptions& options) {
   const FsdpLayout layout = fsdp_layout(job, options);
   double sum = 0;
@@ -98,9 +98,9 @@ RC_GTEST_PROP(FsdpLaws, AFasterDeviceIsNeverSlower, ()) {
   RC_ASSERT(run(job, toy.options).step <= step * slack);
 }
 
-// With forward prefetch units are given back late, after the gathers of a prefetching backward have
-// asked the rate limiter: it then holds the host in the next forward instead, which may be later by
-// less than one of its waits.
+// With forward prefetch, units are freed late. A prefetching backward asks the rate limiter before
+// that, so the limiter may hold the host in the next forward instead, which costs less than one of
+// its waits.
 RC_GTEST_PROP(FsdpLaws, PrefetchInBackwardNeverHurts, ()) {
   constexpr double wait_of_limiter = 235e-6;  // fact 35
   Toy toy = random_toy();
@@ -135,7 +135,7 @@ RC_GTEST_PROP(FsdpLaws, TheStepIsAtLeastItsComputeAndItsLongestQueue, ()) {
   RC_ASSERT(o.step * slack >= o.link_busy);
 }
 
-// Casts, copies and divisions on side streams stay; they are no communication.
+// On one GPU the casts, copies and divisions on side streams remain; they are not communication.
 RC_GTEST_PROP(FsdpLaws, OneGpuCommunicatesNothing, ()) {
   Toy toy = random_toy();
   toy.gpus = 1;
@@ -148,7 +148,7 @@ RC_GTEST_PROP(FsdpLaws, OneGpuCommunicatesNothing, ()) {
   RC_ASSERT(o.traffic == 0);
 }
 
-// With zero-cost kernels only collectives (latency included) are exposed.
+// With kernels that cost nothing, only collectives can be exposed, latency included.
 RC_GTEST_PROP(FsdpLaws, ExposedCommunicationFitsIntoTheTransfers, ()) {
   Toy toy = random_toy();
   toy.costs.stream_seconds = 0;

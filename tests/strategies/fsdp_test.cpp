@@ -1,4 +1,4 @@
-// Does FSDP take the time its schedule says, and send what its sharding says?
+// Does FSDP take the time that its schedule implies, and send the bytes that its sharding implies?
 #include <gtest/gtest.h>
 
 #include "tests/strategies/fsdp_fixture.hpp"
@@ -12,7 +12,8 @@ void expect_close(double value, double expected) {
   EXPECT_NEAR(value, expected, exact * expected);
 }
 
-// Units so large that host times and the rate limiter's resume gap disappear behind collectives.
+// A model with so large units that the host's times and the rate limiter's gap disappear behind
+// collectives.
 Toy large() {
   Toy toy;
   toy.units = 5;
@@ -61,7 +62,7 @@ TEST(FsdpSchedule, WithoutPrefetchTheReductionBlocksTheNextGather) {
   Toy toy = large();
   toy.options.backward_prefetch = BackwardPrefetch::none;
   const double g = gather_of(toy), r = reduce_of(toy);
-  // Fact 37: RS(i), then AG(i-1), then the compute of i-1.
+  // Fact 37: without prefetch the order is RS(i), AG(i-1), compute of unit i-1.
   expect_close(run(toy).step, g + compute_of(toy) + (toy.units - 1) * (r + g) + r);
 }
 
@@ -69,7 +70,7 @@ TEST(FsdpSchedule, PostPrefetchGathersBeforeTheReduction) {
   Toy toy = large();
   toy.options.backward_prefetch = BackwardPrefetch::post;
   toy.options.limit_all_gathers = false;
-  // The host runs ahead: the gather is issued while the unit before computes.
+  // The host runs ahead: it issues the gather while the device computes the unit before.
   expect_close(run(toy).step, gather_of(toy) + compute_of(toy) + reduce_of(toy));
 }
 
@@ -86,9 +87,8 @@ TEST(FsdpSchedule, RateLimiterWaitsForAnEarlierUnitAndResumes) {
     toy.units = units;
     return run(toy);
   };
-  // Facts 34, 35: the gather of unit k is launched 235 us after the end of unit k-2. Backward
-  // leaves one event more in the queue than it found in the first step, so that later ones wait for
-  // k-3.
+  // Facts 34, 35: the gather of unit k is launched 235 us after unit k-2 has ended. After the first
+  // step the queue holds one event more, which backward left there, so a gather waits for unit k-3.
   const double chain = 235e-6 + g + toy.costs.forward;
   EXPECT_NEAR(outcome(48).first - outcome(24).first, 24 * chain / 2 + backward, 1e-9);
   EXPECT_NEAR(outcome(48).step - outcome(24).step, 24 * chain / 3 + backward, 1e-9);
@@ -102,7 +102,8 @@ TEST(FsdpSchedule, RootIsGatheredFirstAndNotAgainInBackward) {
   const double root_gather = seconds_of(toy, Collective::all_gather, 4 * toy.outside);
   const double root_reduce = seconds_of(toy, Collective::reduce_scatter, 4 * toy.outside);
   const Outcome o = run(toy);
-  // Its forward (one layer) hides the first block's gather; the root's reduction ends the step.
+  // The root's forward (one layer) hides the first block's gather. The root's reduction ends the
+  // step.
   ASSERT_LT(gather_of(toy), toy.costs.forward);
   expect_close(
       o.step, root_gather + compute_of(toy) + toy.costs.forward + toy.costs.backward + root_reduce);
@@ -126,11 +127,11 @@ TEST(FsdpSchedule, OneGpuIsNoShardIsPlainTraining) {
   }
 }
 
-// Nothing is reduced, so gradients are cast once at most: to the type that is kept.
+// On one GPU nothing is reduced, so gradients are cast at most once, to the type that is kept.
 TEST(FsdpSchedule, OneGpuCastsGradientsOnlyToWhatItKeeps) {
   Toy toy = large();
   toy.gpus = 1;
-  toy.costs.stream_seconds = 1e-3;  // of the last unit's cast, which nothing hides
+  toy.costs.stream_seconds = 1e-3;  // for the last unit's cast, which nothing hides
   toy.options.gather_bytes = 2;
   const auto step = [&](double reduce_bytes) {
     toy.options.reduce_bytes = reduce_bytes;
@@ -169,7 +170,8 @@ TEST(FsdpVolume, MixedPrecisionGathersAndReducesInItsTypes) {
   const double all = toy.units * toy.elements * 7;
   expect_close(run(toy).traffic, (2 * 2 + 4) * all);
   Job job = toy_job(toy);
-  edit_step(job).precision = Precision::amp_bf16;  // by precision: both in bf16
+  // by default both types follow the precision: bf16
+  edit_step(job).precision = Precision::amp_bf16;
   expect_close(run(job, {}).traffic, 3 * 2 * all);
 }
 
@@ -204,7 +206,7 @@ TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
     });
     const double model = toy.units * toy.elements * 4;
     expect_close(numbers[0], 3 * model * 7 * 2);  // within each of two nodes
-    // All-reduce of a shard over two ranks: each of 16 ranks sends 2 (R-1)/R of it.
+    // An all-reduce of a shard over R = 2 ranks: each of 16 ranks sends 2 (R-1)/R of the shard.
     expect_close(numbers[1], model / 8 * 16);
     const Machine machine = toy_machine();
     Toy node = toy;
@@ -217,9 +219,9 @@ TEST(FsdpVolume, HybridShardReducesTheShardAcrossNodes) {
   }
 }
 
-// Two nodes are below leaves of their own, so all traffic of a shard's all-reduce leaves them. The
-// price counts the eight groups that a node's ranks are in; the traffic table counts none of them
-// twice.
+// Each of two nodes has a leaf of its own, so all traffic of a shard's all-reduce passes the
+// uplinks. The price of a group includes the eight groups of a node's ranks; the traffic table
+// counts each group once.
 TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   Toy toy = large();
   toy.gpus = 16;
@@ -238,8 +240,8 @@ TEST(FsdpVolume, UplinksCarryTheShardsOfConcurrentGroupsOnce) {
   expect_close(numbers[1], 2 * model);
 }
 
-// Gathers and reductions meet those between replicas on links that carry flows; SimGrid carries
-// them while they are few.
+// If all-gathers and reductions meet the all-reduces between replicas on shared links, SimGrid
+// carries the transfers, as long as there are few.
 TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   const auto engine = [](Sharding sharding, NetworkKind network, int steps) {
     Toy toy = large();
@@ -248,7 +250,7 @@ TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
     Job job = toy_job(toy);
     job.simulation.network = network;
     job.simulation.steps = steps;
-    job.stragglers.per_step = Lognormal{0.05};  // no step repeats another
+    job.stragglers.per_step = Lognormal{0.05};  // no two steps are equal
     const auto made = in_child([&] {
       return std::vector<double>{
           static_cast<double>(Fsdp(toy.options).simulate(job).engine == Engine::simgrid)};
@@ -261,8 +263,8 @@ TEST(FsdpGroups, AreCarriedBySimGridWhereTheirTransfersMeet) {
   EXPECT_EQ(engine(Sharding::full_shard, NetworkKind::flow, 3), Engine::loop);
 }
 
-// Steps that are all alike are few whatever their number: the first that agree stand for the
-// others.
+// If all steps are equal, few are simulated for any number of steps: the first equal ones represent
+// the rest.
 TEST(FsdpGroups, AreCarriedBySimGridAsLongAsStepsAreAlike) {
   const auto engine = [](const Stragglers& stragglers) {
     Toy toy = large();
@@ -310,7 +312,7 @@ TEST(FsdpGroups, FollowNodesAndGroupSize) {
   EXPECT_EQ(layout.groups.replica.ranks_per_node, 2);
   EXPECT_EQ(layout.groups.replica.nodes, 4);
   EXPECT_EQ(layout.groups.replica.concurrent, 4);
-  toy.options.shard_group = 32;  // one replica: FULL_SHARD
+  toy.options.shard_group = 32;  // a single replica, as FULL_SHARD
   EXPECT_EQ(fsdp_layout(toy_job(toy), toy.options).options.sharding, Sharding::full_shard);
   toy.options.shard_group = 12;
   EXPECT_THROW(fsdp_layout(toy_job(toy), toy.options), ConfigError);
@@ -347,9 +349,9 @@ TEST(FsdpAccumulation, ShardGradOpKeepsParametersUntilTheReduction) {
   toy.options.sync_every_micro_batch = false;
   Job job = toy_job(toy);
   job.accumulation = 3;
-  // Fact 45: gathered once, reduced once.
+  // Fact 45: parameters are gathered once and gradients are reduced once.
   expect_close(run(job, toy.options).traffic, 2.0 * toy.units * toy.elements * 4 * 7);
-  toy.options.version = 2;  // gives them back after every backward
+  toy.options.version = 2;  // version 2 frees parameters after every backward
   expect_close(run(job, toy.options).traffic, (3.0 + 1) * toy.units * toy.elements * 4 * 7);
 }
 
@@ -359,7 +361,8 @@ TEST(FsdpCopies, VersionTwoCopiesInAndOut) {
   const double c = toy.costs.stream_seconds = 0.001;
   const double g = gather_of(toy), r = reduce_of(toy);
   ASSERT_LT(c + g + r, toy.costs.backward);
-  // Copy-in on its own stream, copy-out and the reduction's copy-in on the compute stream (48, 52).
+  // The gather's copy-in runs on its own stream; its copy-out and the reduction's copy-in run on
+  // the compute stream (facts 48, 52).
   const Outcome o = run(toy);
   expect_close(o.step, c + g + compute_of(toy) + toy.units * 3 * c + r);
   expect_close(o.copies, toy.units * 3 * c);
@@ -373,7 +376,8 @@ TEST(FsdpCopies, VersionTwoComputeWaitsForThePreviousReduction) {
   const double c = toy.costs.stream_seconds = 0.0005;
   const double g = gather_of(toy), r = reduce_of(toy);
   ASSERT_GT(r, toy.costs.backward);
-  // Fact 52: the next copy-in starts when the reduction before is over, so r + c per unit.
+  // Fact 52: the next copy-in starts when the reduction before it has ended, so each unit takes r +
+  // c.
   expect_close(run(toy).step, c + g + toy.units * (c + toy.costs.forward) + toy.costs.backward +
                                   toy.units * (c + r) + toy.costs.update);
 }
@@ -382,10 +386,11 @@ TEST(FsdpCopies, VersionOneDividesBesideTheComputeStream) {
   Toy toy = large();
   const double c = toy.costs.stream_seconds = 0.001;
   const double g = gather_of(toy), r = reduce_of(toy);
-  // Eight ranks: divided by 4 before and by 2 after the last reduction (fact 39).
+  // With eight ranks gradients are divided by 4 before the reduction and by 2 after it (fact 39).
+  // Only the divisions around the last reduction are exposed.
   const Outcome o = run(toy);
   expect_close(o.step, g + compute_of(toy) + c + r + c);
-  expect_close(o.copies, 2 * c);  // those around the last reduction are waited for
+  expect_close(o.copies, 2 * c);  // the divisions around the last reduction
   expect_close(o.exposed, g + r);
 }
 
@@ -413,11 +418,12 @@ TEST(FsdpOffload, StillCostsOnOneGpu) {
   ASSERT_LT(copy, toy.costs.forward);
   const double update = host_optimizer_seconds(job.optimizer, job.step->precision,
                                                toy.units * toy.elements, job.machine.host);
-  // The first parameters go down, later ones beside compute; every unit's gradients go up while the
-  // host waits, so that the device waits, too; then it is the host's turn.
+  // The first parameters are copied down before compute, later ones beside compute. Each unit's
+  // gradients are copied up while the host waits, and so does the device. The host's update
+  // follows.
   expect_close(run(toy).step,
                copy + compute_of(toy) - toy.costs.update + toy.units * copy + update);
-  // Two ranks reduce and do not block: only the last copy shows.
+  // With two ranks the copies up do not block, so only the last copy is exposed.
   toy.gpus = 2;
   toy.elements *= 2;
   const double shared = host_optimizer_seconds(job.optimizer, job.step->precision,
@@ -433,8 +439,8 @@ TEST(FsdpHost, HooksMakeASmallModelHostBound) {
   toy.costs = {};
   toy.costs.forward = toy.costs.backward = toy.costs.update = 1e-9;
   const double h = toy.costs.host = 12.25e-6;
-  // Four hooks of 200 us and two sets of views per unit; layers and optimizer are one dispatch
-  // each.
+  // A unit takes four hooks of 200 us, two sets of views, and one dispatch in each pass; the
+  // optimizer is one more dispatch.
   const double host = toy.units * (4 * 200e-6 + 2 * 10.7e-6 + 2 * h) + h;
   const Outcome o = run(toy);
   expect_close(o.step, host);
@@ -443,8 +449,8 @@ TEST(FsdpHost, HooksMakeASmallModelHostBound) {
   EXPECT_GT(run(toy).step, host);
 }
 
-// Said where they are at least half of what the host is waited for: 0.8 ms of a unit's 1.5, not of
-// its 1.75.
+// The note appears if hooks are at least half of the host time for which the device waits: 0.8 ms
+// of 1.5 ms a unit, but not of 1.75 ms.
 TEST(FsdpHost, HooksThatAreMostOfTheHostsWorkAreNoted) {
   const auto noted = [](double layer_host) {
     Toy toy;

@@ -1,4 +1,4 @@
-// Does simulated gossip follow its closed forms? Lian et al. 2017 and 2018, Assran et al. 2019.
+// Does simulated gossip follow its closed forms (Lian et al. 2017 and 2018, Assran et al. 2019)?
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@ constexpr double near = 1e-9;
 constexpr double mib = 1024.0 * 1024.0;
 constexpr double model = 4 * 40e6;  // bytes of the toy job's four layers
 constexpr double gradient = 4 * (1e-3 + 2e-3), update = 1e-3;
-constexpr double flatten = 2 * model / 1e12;  // into one tensor
+constexpr double flatten = 2 * model / 1e12;  // the copy into one flat tensor
 constexpr double mean_of_two = 3 * model / 1e12, mean_of_three = 4 * model / 1e12;
 
 double relative(double a, double b) {
@@ -62,8 +62,8 @@ TEST(Gossip, AfterTheUpdateAnExchangeIsWaitedFor) {
             near);
 }
 
-// Two nodes of eight: the ring leaves a node at its ends only, and the exponential graph with as
-// many ranks as it goes far.
+// On two nodes of eight ranks, the ring crosses between nodes at its two ends only; in the
+// exponential graph as many ranks send across as the distance.
 TEST(Gossip, SendsBetweenNodesWhatCrossesThem) {
   Job job = toy_job(4, 10e6, 16);
   const double local = gradient + update + flatten;
@@ -84,7 +84,7 @@ TEST(Gossip, SendsBetweenNodesWhatCrossesThem) {
             near);
 }
 
-// Traffic of all links of a class in a step, in models.
+// A step's traffic over all links of a class, in units of the model's bytes.
 double models(const Job& job, const GossipOptions& options, LinkClass kind) {
   return in_child([&] {
     double bytes = 0;
@@ -112,7 +112,7 @@ TEST(Gossip, ARankSendsTwoModelsOnTheRingAndOneElsewhere) {
   EXPECT_NEAR(models(single, on(RingGraph{}), LinkClass::nic), 2 * 16, 1e-9);
 }
 
-// Where averages take a device no time, all ranks keep step.
+// If averages take the device no time, all ranks keep step, and pairs send one model each per step.
 TEST(Gossip, APairSendsOneModelEach) {
   const auto costs = std::make_shared<ToyCosts>();
   costs->stream_bytes_per_second = 1e30;
@@ -123,7 +123,8 @@ TEST(Gossip, APairSendsOneModelEach) {
   EXPECT_NEAR(models(job, on(PairsGraph{PairPartners::ring}), LinkClass::nic), 8, 1e-9);
 }
 
-// Leaf switches of four nodes: of those that send two nodes far, two leave their leaf.
+// Leaf switches have four nodes: of the four ranks that send over a distance of two, two leave
+// their leaf.
 TEST(Gossip, CrossesUplinksByTheDistance) {
   Job job = toy_job(4, 10e6, 16);
   job.machine.gpus_per_node = 1;
@@ -133,9 +134,9 @@ TEST(Gossip, CrossesUplinksByTheDistance) {
               1e-9);
 }
 
-// D-PSGD's claim: as fast as all-reduce on a fast network, faster than one server on a slow one. A
-// ring's all-reduce sends no more than D-PSGD's two models there; the exponential graph halves
-// them.
+// D-PSGD's claim: as fast as all-reduce on a fast network, and faster than one server on a slow
+// network. A ring's all-reduce sends no more than D-PSGD's two models; the exponential graph sends
+// one.
 TEST(Gossip, OnASlowNetworkItBeatsAServer) {
   Job job = toy_job(4, 10e6, 16);
   job.machine.gpus_per_node = 1;
@@ -147,7 +148,7 @@ TEST(Gossip, OnASlowNetworkItBeatsAServer) {
   EXPECT_LT(step(on(RingGraph{})), 0.2 * step(ParameterServerOptions{}));
 }
 
-// A rank begins an exchange when its neighbours are ready, and waits for no other.
+// A rank's exchange begins when its two neighbors are ready, and waits for no other rank.
 TEST(Gossip, ARankWaitsForItsNeighboursOnly) {
   Job job = toy_job();
   job.stragglers.per_step = Lognormal{0.3};
@@ -178,7 +179,7 @@ TEST(Gossip, ARankWaitsForItsNeighboursOnly) {
   EXPECT_LT(result.step, simulate(job, on(ExponentialGraph{})).step);
 }
 
-// AD-PSGD's claim: the others keep their pace.
+// AD-PSGD's claim: beside a slow rank the other ranks keep their pace.
 TEST(Gossip, OnlyPairsKeepTheirPaceBesideASlowRank) {
   Job job = toy_job();
   job.simulation.steps = 200;
@@ -203,7 +204,8 @@ TEST(Gossip, TwoRanksAreAPair) {
   }
 }
 
-// A pair whose exchange takes long: its steps go on, and one in several averages.
+// If a pair's exchange takes several steps, the steps continue, and only one in several is
+// averaged.
 TEST(Gossip, PairsDoNotWaitForASlowNetwork) {
   Job job = toy_job(4, 10e6, 2);
   job.machine.gpus_per_node = 1;
@@ -213,16 +215,17 @@ TEST(Gossip, PairsDoNotWaitForASlowNetwork) {
   const double exchange = send_seconds(job, {.nodes = 2}, model);
   const double alone = gradient + update, average = flatten + mean_of_two;
   ASSERT_GT(exchange, 2 * alone);
-  const double steps = std::floor(exchange / alone) + 1;  // from one average to the next
+  const double steps = std::floor(exchange / alone) + 1;  // steps from one average to the next
   EXPECT_LT(relative(simulate(job, on(PairsGraph{})).step, alone + average / steps), 1e-3);
   EXPECT_NEAR(models(job, on(PairsGraph{}), LinkClass::nic), 2 / steps, 0.01);
-  // Without overlap the rank that asks waits, and the rank that answers does not.
+  // Without overlap the rank that asks for an average waits, and the rank that answers does not.
   const double asks = exchange + alone + average, answers = alone / (1 - average / asks);
   EXPECT_LT(relative(simulate(job, on(PairsGraph{}, false)).step, 2 / (1 / asks + 1 / answers)),
             0.01);
 }
 
-// An exchange that lasts for some of a step's micro-batches slows down these, and hides behind all.
+// An exchange that lasts for some of a step's micro-batches slows these down, and hides behind the
+// whole step.
 TEST(Gossip, AnExchangeHidesBehindManyMicroBatches) {
   Job job = toy_job(4, 10e6, 2);
   job.machine.gpus_per_node = 1;
@@ -230,7 +233,7 @@ TEST(Gossip, AnExchangeHidesBehindManyMicroBatches) {
   job.machine.fabric.nic_bytes_per_second = 1.6e9;
   job.accumulation = 20;
   ASSERT_GT(send_seconds(job, {.nodes = 2}, model), 2 * gradient);
-  const double sums = 19 * 3 * model / 1e12;  // later gradients are added
+  const double sums = 19 * 3 * model / 1e12;  // the gradients of later micro-batches are added
   const double hidden = 20 * gradient + sums + update + flatten + mean_of_two;
   for (const bool overlap : {true, false}) {
     const double waits = overlap ? 0 : send_seconds(job, {.nodes = 2}, model);

@@ -1,4 +1,5 @@
-// Do DDP's communication hooks send and cost what they say, and where does compression pay?
+// Do DDP's communication hooks send the bytes and cost the time that they should, and at which
+// bandwidth does compression pay?
 #include "strategies/ddp/hooks.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +20,8 @@ double relative(double a, double b) {
   return std::abs(a - b) / std::abs(b);
 }
 
-// Collectives take no latency, and as long as one rank needs to send its part at `rate` bytes/s.
+// A job whose collectives have no latency and take the time in which one rank sends its part at
+// `rate` bytes/s.
 Job job_at(double rate) {
   Job job = toy_job(4, 10e6, ranks);
   const auto curve = [&](const char* name, double sent) {
@@ -50,10 +52,10 @@ double step(double rate, const CommHook& hook) {
 struct Closed {
   CommHook hook;
   double streamed;  // bytes of device memory that encoding and decoding read and write
-  double sent;      // bytes of each rank
+  double sent;      // bytes that each rank sends
 };
 
-// In fact H125's words; memory as hooks.cpp counts it.
+// The closed forms follow fact H125; the bytes of memory are counted as in hooks.cpp.
 std::vector<Closed> closed_forms() {
   const double n = elements, others = ranks - 1;
   const double k = 0.01 * n, gathered = ranks * (8 * k + 2 * 32 * k);
@@ -70,7 +72,7 @@ std::vector<Closed> closed_forms() {
   };
 }
 
-// The step without compression, but for its all-reduce.
+// The uncompressed step without its all-reduce.
 double rest_of_step() {
   const double copies = 2 * 2 * gradients / 1e12;  // into the bucket, and back
   return 4 * 1e-3 + 4 * 2e-3 + copies + 1e-3;
@@ -87,13 +89,13 @@ TEST(CommHooks, CostTheirMessagesAndTheirKernels) {
   }
 }
 
-// Compression pays below the rate at which the bytes that it saves take as long as its kernels.
+// Compression pays below the bandwidth at which the saved bytes take as long as the hook's kernels.
 TEST(CommHooks, PayBelowTheThresholdBandwidth) {
   const double plain = 2.0 * (ranks - 1) / ranks * gradients;
   for (const Closed& closed : closed_forms()) {
     SCOPED_TRACE(AlternativeNames<CommHook>::names[closed.hook.index()]);
     if (std::holds_alternative<QsgdHook>(
-            closed.hook)) {  // eight ranks gather what a sum would move
+            closed.hook)) {  // a gather to eight ranks moves more bytes than a sum
       EXPECT_GT(closed.sent, plain);
       EXPECT_GT(step(1e6, closed.hook), step(1e6, PlainHook{}));
       continue;
@@ -105,8 +107,8 @@ TEST(CommHooks, PayBelowTheThresholdBandwidth) {
   }
 }
 
-// With buckets that travel during backward, too: at a higher rate a hook that sends less saves no
-// more.
+// Also with buckets that travel during backward, a hook that sends less saves no more on a faster
+// network.
 TEST(CommHooks, SaveNoMoreOnAFasterNetwork) {
   for (const Closed& closed : closed_forms()) {
     if (std::holds_alternative<QsgdHook>(closed.hook)) continue;
@@ -120,7 +122,7 @@ TEST(CommHooks, SaveNoMoreOnAFasterNetwork) {
       EXPECT_LE(saved, before + near);
       before = saved;
     }
-    EXPECT_LT(before, 0);  // where the network takes no time, kernels are left
+    EXPECT_LT(before, 0);  // on an infinitely fast network only the kernels are left
   }
 }
 
@@ -131,7 +133,7 @@ TEST(CommHooks, SendingEveryElementWithItsPlaceCostsMoreThanThePlainSum) {
   }
 }
 
-// Gathered bytes grow with the ranks, summed bytes do not.
+// Gathered bytes grow with the number of ranks, summed bytes do not.
 TEST(CommHooks, SendWhatTheirCollectivesSend) {
   const Job job = toy_job(4, 10e6, 16);  // two nodes
   const double k = 0.01 * elements, sign = elements / 8;
@@ -152,12 +154,12 @@ TEST(CommHooks, SendWhatTheirCollectivesSend) {
   expect(SignHook{}, {{Collective::all_gather, 16 * sign}});
   expect(QsgdHook{}, {{Collective::all_gather, 16 * (elements + 4)}});
   expect(OneBitHook{}, {{Collective::all_to_all, sign}, {Collective::all_gather, sign}});
-  // Four matrices of 1000 x 10000.
+  // The model has four matrices of 1000 x 10000.
   expect(PowerSgdHook{4}, {{Collective::all_reduce, 4.0 * 4 * 4 * 1000},
                            {Collective::all_reduce, 4.0 * 4 * 4 * 10000}});
 }
 
-// Error feedback is kept for the step after; messages are there while a bucket travels.
+// The error feedback stays for the next step; messages exist only while their bucket travels.
 TEST(CommHooks, TakeMemory) {
   const Job job = toy_job();  // 8 ranks
   const auto more = [&](const CommHook& hook) {
@@ -175,7 +177,8 @@ TEST(CommHooks, TakeMemory) {
   EXPECT_NEAR(more(PowerSgdHook{}), gradients, 2 * mib);
 }
 
-// Seven kernels a column, for both factors, in place of one.
+// Gram-Schmidt takes about seven kernels for each column of a factor, and both factors of a matrix
+// replace one kernel per column of the fused form.
 TEST(CommHooks, GramSchmidtTakesMoreKernelsForEveryColumn) {
   class Launches final : public ToyCosts {
     QueuedWork stream(double, int launches) const override {
@@ -225,7 +228,7 @@ TEST(CommHooks, AreReadByNameOrWithOptions) {
   EXPECT_THAT(error("comm_hook: {top-k: {fraction: 200 %}}"), ::testing::HasSubstr("fraction"));
 }
 
-// The two spellings of PowerSGD's rank mean the same.
+// Both spellings of PowerSGD's rank have the same meaning.
 TEST(CommHooks, RankOfPowerSgdCanBeGivenEitherWay) {
   DdpOptions before = one_bucket(PowerSgdHook{});
   before.power_sgd_rank = 4;

@@ -1,4 +1,5 @@
-// Does Horovod's thread fuse what is ready when it looks, and does a step take what follows?
+// Does Horovod's thread fuse the tensors that are ready when it looks, and does a step take the
+// resulting time?
 #include "strategies/ddp/horovod.hpp"
 
 #include <gmock/gmock.h>
@@ -17,15 +18,15 @@ double relative(double a, double b) {
   return std::abs(a - b) / std::abs(b);
 }
 
-// `count` tensors of `elements` fp32 each, one a layer.
+// `count` tensors of `elements` fp32 values, one per layer.
 std::vector<GradientTensor> equal_tensors(int count, double elements) {
   std::vector<GradientTensor> tensors;
   for (int i = 0; i < count; ++i) tensors.push_back({elements, 4, {}, i});
   return tensors;
 }
 
-// Backward of the last layer comes first; each takes the host `host` and the device `device`
-// seconds.
+// When gradients are ready: the last layer's first; each takes the host `host` seconds and the
+// device `device` seconds.
 std::vector<GradientReady> every(int count, double host, double device) {
   std::vector<GradientReady> ready;
   for (int i = 0; i < count; ++i) ready.push_back({(count - i) * host, (count - i) * device});
@@ -38,7 +39,8 @@ std::vector<std::size_t> sizes(const std::vector<Bucket>& buckets) {
   return result;
 }
 
-// A host that is far ahead has issued all: the threshold alone cuts, and the data are waited for.
+// If the host is far ahead, it has issued all tensors when the thread looks. Only the threshold
+// limits a bucket, and the bucket waits for its data.
 TEST(Horovod, FusesEqualTensorsUpToTheThreshold) {
   const double bytes = 4e6;
   const auto buckets = fuse_when_ready(equal_tensors(10, bytes / 4), every(10, 0, 1e-3),
@@ -49,14 +51,14 @@ TEST(Horovod, FusesEqualTensorsUpToTheThreshold) {
   EXPECT_EQ(buckets[0].bytes, 3 * bytes);
 }
 
-// A host that sets the pace shows the thread `cycle / interval` tensors each time, the first time
-// half a cycle after the first tensor. Negotiation delays each bucket.
+// If the host sets the pace, the thread finds `cycle / interval` new tensors each time. It looks
+// half a cycle after the first tensor on average. Negotiation delays each bucket.
 TEST(Horovod, FusesWhatACycleBrings) {
   const double interval = 0.1e-3, negotiation = 0.25e-3;
   const auto buckets = fuse_when_ready(equal_tensors(36, 1), every(36, interval, interval),
                                        {.cycle = 1.02e-3, .threshold = 1e9}, negotiation);
   EXPECT_THAT(sizes(buckets), ::testing::ElementsAre(6, 10, 10, 10));
-  // 0.61 ms is when the thread first looks; six tensors are there.
+  // The thread first looks at 0.61 ms and finds six tensors.
   EXPECT_LT(relative(buckets[0].delay, 0.61e-3 + negotiation - 6 * interval), near);
   EXPECT_LT(relative(buckets[3].delay, 0.61e-3 + 3 * 1.02e-3 + negotiation - 36 * interval), near);
 }
@@ -84,7 +86,8 @@ DdpOptions horovod(double cycle, double threshold) {
   return options;
 }
 
-// One buffer for all: nothing overlaps, and two copies surround the all-reduce.
+// With one buffer for all gradients nothing overlaps, and the all-reduce has a copy before and
+// after it.
 TEST(Horovod, AStepWithOneBufferIsTheSumOfItsParts) {
   const Job job = toy_job(4, 10e6, 8);
   const double gradients = 4 * 40e6, copy = 2 * gradients / 1e12;
@@ -94,16 +97,16 @@ TEST(Horovod, AStepWithOneBufferIsTheSumOfItsParts) {
   EXPECT_LT(relative(simulate(job, horovod(1e-3, 1e12)).step,
                      4 * (1e-3 + 2e-3) + copy + reduced + copy + 1e-3),
             near);
-  // A thread that sleeps through backward: the host issues all at once, so half a cycle and a
-  // negotiation after that.
+  // The host issues all tensors at once, and the cycle is longer than backward: the buffer leaves
+  // half a cycle and a negotiation after that.
   const double cycle = 40e-3, seen = cycle / 2 + negotiation_seconds(job);
   EXPECT_LT(relative(simulate(job, horovod(cycle, 1e12)).step, seen + copy + reduced + copy + 1e-3),
             near);
 }
 
-// The optimizer waits on the host, so that the host cannot issue the next forward pass meanwhile:
-// four layers take it 6 ms and the last one's kernel 1 ms, where the device alone takes 1 ms for
-// the update and 4 ms.
+// The optimizer waits on the host, so the host cannot issue the next forward meanwhile. Four layers
+// take the host 6 ms, and the last one's kernel 1 ms. The device alone would take 1 ms for the
+// update and 4 ms for forward, so the step is 2 ms longer.
 TEST(Horovod, TheHostWaitsForTheGradients) {
   Job job = toy_job(4, 10e6, 8);
   const double at_once = simulate(job, horovod(1e-3, 1e12)).step;
@@ -113,7 +116,7 @@ TEST(Horovod, TheHostWaitsForTheGradients) {
   EXPECT_LT(relative(simulate(job, horovod(1e-3, 1e12)).step, at_once + 2e-3), near);
 }
 
-// Each tensor by itself is reduced in its place.
+// Without fusion each tensor is reduced in place.
 TEST(Horovod, WithoutFusionNothingIsCopied) {
   const Job job = toy_job(4, 10e6, 8);
   const double reduced =

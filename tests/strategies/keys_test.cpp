@@ -1,5 +1,4 @@
-// Do the sharding rules place every parameter exactly once, and where the published systems place
-// it?
+// Do the sharding rules place every parameter exactly once, and as the published systems place it?
 #include "strategies/parameter_server/keys.hpp"
 
 #include <gtest/gtest.h>
@@ -66,7 +65,8 @@ TEST(Keys, FrozenAndEmptyTensorsHaveNoKey) {
   EXPECT_DOUBLE_EQ(imbalance({}, {3}), 1);
 }
 
-// One tensor that dominates: hashing leaves it on one server, cutting evens it out (fact 71, 72).
+// One tensor dominates: hashing leaves it on one server, cutting spreads it over all (facts 71,
+// 72).
 TEST(Keys, OneBigTensorUnbalancesHashingOnly) {
   const TrainingStep step = step_with({1000, 102'760'448, 2000, 16'777'216});
   EXPECT_GT(imbalance(make_keys(step, {4, KeyRule::hash, 0}), {4}), 2.5);

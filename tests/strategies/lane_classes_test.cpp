@@ -1,4 +1,4 @@
-// Do ranks share a lane exactly where nothing tells them apart?
+// Do ranks share a lane exactly if nothing distinguishes them?
 #include "strategies/common/lane_classes.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// `ranks` ranks in consecutive groups of `size`, and across them.
+// The groups of `ranks` ranks on two axes: consecutive groups of `size`, and the groups across
+// these.
 std::vector<RankGroups> mesh(int ranks, int size) {
   std::vector<RankGroups> axes(2);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -24,8 +25,8 @@ std::vector<RankGroups> mesh(int ranks, int size) {
   return axes;
 }
 
-// A slow GPU of 4,096 with groups of 8 across 512 nodes: itself, its 7 neighbours, the 511 that
-// hold the same share, and the rest.
+// One GPU of 4,096 is slow; the groups are 512 nodes of 8 GPUs. There are four kinds of ranks: the
+// slow one, its 7 neighbors, the 511 ranks with the same place in their node, and the rest.
 TEST(LaneClasses, OneSlowRankMakesFour) {
   std::vector<int> kinds(4096, 0);
   kinds[77] = 1;
@@ -36,7 +37,7 @@ TEST(LaneClasses, OneSlowRankMakesFour) {
   std::multiset<int> sizes;
   for (const auto& [lane, count] : ranks) sizes.insert(count);
   EXPECT_THAT(sizes, ElementsAre(1, 7, 511, 4096 - 1 - 7 - 511));
-  EXPECT_EQ(lanes_of(axes[0], lanes).size(), 2u);  // the slow rank's node, and any other
+  EXPECT_EQ(lanes_of(axes[0], lanes).size(), 2u);  // the slow rank's node, and any other node
   EXPECT_EQ(lanes_of(axes[1], lanes).size(), 2u);
 }
 
@@ -50,7 +51,7 @@ TEST(LaneClasses, WithoutGroupsAreTheKinds) {
   EXPECT_THAT(lane_classes({5, 1, 5, 3}, {}), ElementsAre(2, 0, 2, 1));
 }
 
-// One lane's clock stands for all its ranks because on every axis the groups of two ranks of a
+// A lane's clock may represent all its ranks, because on every axis the groups of two ranks of a
 // lane have equally many ranks of each lane.
 RC_GTEST_PROP(LaneClasses, SeeTheSameLanesInTheirGroups, ()) {
   const int size = *rc::gen::element(1, 2, 4, 8), ranks = size * *rc::gen::inRange(1, 6);
@@ -58,7 +59,8 @@ RC_GTEST_PROP(LaneClasses, SeeTheSameLanesInTheirGroups, ()) {
   const auto kinds = *rc::gen::container<std::vector<int>>(count, rc::gen::inRange(0, 3));
   const std::vector<RankGroups> axes = mesh(ranks, size);
   const std::vector<int> lanes = lane_classes(kinds, axes);
-  std::map<int, std::vector<std::vector<int>>> seen;  // by lane, of its first rank
+  // by lane: the lanes in the groups of its first rank
+  std::map<int, std::vector<std::vector<int>>> seen;
   for (std::size_t rank = 0; rank < count; ++rank) {
     std::vector<std::vector<int>> groups{{kinds[rank]}};
     for (const RankGroups& axis : axes) {

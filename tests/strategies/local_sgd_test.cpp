@@ -1,4 +1,4 @@
-// Does simulated local SGD follow its closed forms? Fact 88.
+// Does simulated local SGD follow its closed forms (fact 88)?
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,8 @@ constexpr double near = 1e-9;
 constexpr double mib = 1024.0 * 1024.0;
 constexpr double parameters = 4 * 40e6;               // bytes of the toy job's four layers
 constexpr double local = 4 * 1e-3 + 4 * 2e-3 + 1e-3;  // forward, backward, update
-constexpr double copies = 2 * 2 * parameters / 1e12;  // into the flat tensor, and divided there
+// into the flat tensor, and the division there
+constexpr double copies = 2 * 2 * parameters / 1e12;
 
 double relative(double a, double b) {
   return std::abs(a - b) / std::abs(b);
@@ -29,27 +30,29 @@ LocalSgdOptions every(int steps) {
   return options;
 }
 
-// Issuing the all-reduce takes the host 70 us, after it has waited for the device (fact 24).
+// Seconds of the all-reduce. The host has waited for the device and needs 70 us to issue it (fact
+// 24).
 double all_reduce_seconds(const Job& job, double bytes = parameters) {
   const auto cost = collective_cost(job.machine, group_of(job.machine, job.mesh.gpus()),
                                     Collective::all_reduce, bytes);
   return 70e-6 + cost.seconds();
 }
 
-// Reports cover whole rounds, whether they repeat soon enough or not.
+// Reports cover whole rounds, even if the rounds do not repeat within the run.
 TEST(LocalSgd, TakesItsShareOfAnAllReduceInEachStep) {
   const Job job = toy_job();
   const double average = copies + all_reduce_seconds(job);
   for (const int h : {1, 2, 5, 6, 7, 50}) {
     const Numbers result = simulate(job, every(h));
     EXPECT_LT(relative(result.step, local + average / h), near) << h;
-    EXPECT_LT(relative(result.first, local + average), near) << h;  // step 0 averages
+    EXPECT_LT(relative(result.first, local + average), near) << h;  // step 0 averages, too
     EXPECT_LT(relative(result.split.exposed_communication + result.split.host_bound,
                        all_reduce_seconds(job) / h),
               near);
     EXPECT_LT(relative(sum(result.split), result.step), near);
     EXPECT_EQ(result.extrapolated, 3 * h < job.simulation.steps) << h;
-    EXPECT_EQ(result.steps, result.extrapolated ? 3 : std::ceil(20.0 / h)) << h;  // rounds
+    // counted in rounds
+    EXPECT_EQ(result.steps, result.extrapolated ? 3 : std::ceil(20.0 / h)) << h;
     EXPECT_EQ(result.samples, 8 * 32);
   }
 }
@@ -74,10 +77,11 @@ LocalSgdOptions diloco(int steps, int fragments = 1, int overlap = 0) {
   options.overlap = overlap;
   return options;
 }
-// The distance from the last meeting, its division, and the outer step.
+// Bytes of the distance from the last average, its division, and the outer step.
 constexpr double outer_copies = (3 + 2 + 6) * parameters / 1e12;
 
-// DiLoCo: one exchange in `every` steps; Streaming DiLoCo: as much, in parts.
+// DiLoCo exchanges all parameters once in `every` steps; Streaming DiLoCo exchanges as much in
+// fragments.
 TEST(LocalSgd, AnOuterStepCostsItsShareOfTheSteps) {
   const Job job = toy_job();
   for (const int h : {1, 4, 50}) {
@@ -89,7 +93,7 @@ TEST(LocalSgd, AnOuterStepCostsItsShareOfTheSteps) {
   EXPECT_LT(relative(simulate(job, diloco(8, 4)).step, local + part / 2), near);
 }
 
-// A fragment's exchange is hidden behind the steps that run meanwhile.
+// A fragment's exchange hides behind the steps that run meanwhile.
 TEST(LocalSgd, AnExchangeHidesBehindTheStepsItOverlaps) {
   Job job = toy_job();
   job.simulation.interference = false;
@@ -99,8 +103,8 @@ TEST(LocalSgd, AnExchangeHidesBehindTheStepsItOverlaps) {
   EXPECT_EQ(simulate(job, diloco(8, 2, 1)).traffic, simulate(job, diloco(8, 2)).traffic);
 }
 
-// The parameters of the last meeting and the outer momentum stay; a fragment's flat tensor is for a
-// moment.
+// The parameters of the last average and the outer momentum are kept. A fragment's flat tensor
+// exists only during its exchange.
 TEST(LocalSgd, AnOuterOptimizerKeepsTwoCopies) {
   const Job job = toy_job();
   const double mean = make_strategy(every(8))->memory(job).allocated;
@@ -132,8 +136,8 @@ TEST(LocalSgd, GoesAtThePaceOfAFixedSlowRank) {
   EXPECT_GT(result.split.waiting, 0.4 * local);
 }
 
-// Between averagings ranks drift apart. A round takes as long as the rank with the largest sum of
-// its steps, not as long as the slowest rank of each step.
+// Between averages ranks drift apart. A round takes as long as the rank with the largest sum of
+// steps, not the sum of each step's slowest rank.
 TEST(LocalSgd, ARoundIsTheLargestSumOfItsSteps) {
   Job job = toy_job();
   job.simulation.steps = 40;
@@ -176,12 +180,13 @@ TEST(LocalSgd, NeedsAFlatCopyOfWhatIsAveraged) {
   LocalSgdOptions options;
   const double with = allocated(options);
   options.average_state = true;
-  // The caching allocator leaves up to 1 MiB of a segment with its block.
+  // The caching allocator may leave up to 1 MiB of a segment unsplit.
   EXPECT_NEAR(allocated(options) - with, parameters, mib);
   EXPECT_LT(relative(simulate(job, options).traffic, 2 * simulate(job, every(4)).traffic), near);
   job.mesh.data = 1;
   const double alone = allocated(options);
-  // Gradients and momenta are there as well, but none of the 1 MB activations of one GPU's peak.
+  // At the peak there are also gradients and momenta, but not the 1 MB of activations that one
+  // GPU's peak has.
   EXPECT_NEAR(with - alone, parameters, 2e6);
 }
 

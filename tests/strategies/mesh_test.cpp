@@ -1,4 +1,5 @@
-// Exchanges inside layers, and the ranks of a mesh: closed forms, and laws that hold on every axis.
+// Do exchanges inside layers, and the ranks of a mesh, follow closed forms and laws that hold on
+// every axis?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ AxisExchange exchange(ExchangeKind kind, Beside beside = Beside::nothing) {
   return result;
 }
 
-// Layers of a millisecond with an exchange before each.
+// A job whose layers take a millisecond and have an exchange before each pass.
 Job exchanging_job(const Mesh& mesh, int layers = 4) {
   Job job = toy_job(layers, 1000);
   job.mesh = mesh;
@@ -45,7 +46,7 @@ TEST(Exchanges, AreWaitedForBeforeTheirLayer) {
   EXPECT_NEAR(result.step, 4 * 3e-3 + 1e-3 + exchanges, 1e-3 * result.step);
 }
 
-// Megatron-LM: the sum of the input's gradient runs beside the gradient of the weights.
+// As in Megatron-LM, the sum of the input's gradient runs beside the weight gradient.
 TEST(Exchanges, RunBesideTheGradientsOfWeights) {
   Job job = pipeline_job(PipelineSchedule::gpipe, {1, 1, 1, 0});
   const auto costs = std::make_shared<StageCosts>();
@@ -54,7 +55,7 @@ TEST(Exchanges, RunBesideTheGradientsOfWeights) {
   job = toy_job(2, 1000, 1, costs);
   job.mesh = {.data = 1, .tensor = 8};
   const double alone = simulate(job, DdpOptions{}).step;
-  // The exchange is the first layer; the second one is the product that reads what arrived.
+  // The first layer has the exchange; the second layer is the product that reads its result.
   edit_step(job).layers.front().backward_exchanges = {
       exchange(ExchangeKind::all_reduce, Beside::weight_gradient)};
   ASSERT_LT(seconds_of(job, ExchangeKind::all_reduce), 2e-3);
@@ -64,7 +65,8 @@ TEST(Exchanges, RunBesideTheGradientsOfWeights) {
             alone + 0.9 * seconds_of(job, ExchangeKind::all_reduce));
 }
 
-// Tokens travel beside experts that do not read them: until the layer that does, in backward since that layer's.
+// An exchange runs beside layers that do not read its result: in forward until the reading layer,
+// in backward from that layer's backward on.
 TEST(Exchanges, RunUntilALayerReadsWhatArrives) {
   Job job = toy_job(4, 1000);
   job.mesh = {.data = 1, .tensor = 8};
@@ -82,14 +84,15 @@ TEST(Exchanges, RunUntilALayerReadsWhatArrives) {
   EXPECT_NEAR(with(Beside::nothing).step, alone + 2 * seconds, 1e-3 * alone);
   EXPECT_NEAR(with(Beside::reader).step, alone, 1e-3 * alone);
   EXPECT_LT(with(Beside::reader).split.exposed_communication, 1e-3 * seconds);
-  // What a layer reads at once is exposed, but for the layer's own work.
+  // If the next layer reads the result at once, the exchange is exposed, except for the layer's own
+  // work.
   edit_step(job).layers[2].inputs = {1};
   EXPECT_NEAR(with(Beside::reader).split.exposed_communication,
               std::max(0.0, seconds - 1e-3) + seconds, 1e-3 * alone);
 }
 
-// Megatron-LM's place of ranks: tensor ranks are neighbours, pipeline ranks farthest apart.
-// The slowest rank of the tensor group sets the pace, and is another one in every step.
+// The slowest rank of the tensor group sets the pace of every exchange, and this rank differs from
+// step to step.
 TEST(Exchanges, GoAtThePaceOfEachStep) {
   Job job = exchanging_job({.data = 1, .tensor = 8});
   job.communication_scale = 0;
@@ -101,7 +104,8 @@ TEST(Exchanges, GoAtThePaceOfEachStep) {
     simulate(job, DdpOptions{}, &steps);
     return steps;
   };
-  // The first and the last micro-batch of a step are played exchange by exchange.
+  // The first and the last micro-batch of a step are simulated exchange by exchange; the others
+  // must take the same time.
   const std::vector<double> one = steps_with(1), two = steps_with(2), many = steps_with(12);
   ASSERT_EQ(two.size(), many.size());
   for (std::size_t i = 0; i < many.size(); ++i) {
@@ -109,6 +113,7 @@ TEST(Exchanges, GoAtThePaceOfEachStep) {
   }
 }
 
+// As in Megatron-LM, tensor ranks are neighbors, and pipeline ranks are farthest apart.
 TEST(MeshGroups, LieWhereTheFactsSay) {
   Job job = toy_job();
   job.mesh = {.pipeline = 2, .data = 4, .context = 1, .tensor = 8};  // nodes of 8
@@ -131,7 +136,7 @@ std::vector<StrategyOptions> strategies() {
   return {DdpOptions{}, FsdpOptions{}, zero, LocalSgdOptions{}};
 }
 
-// If two ranks are alike, the result does not depend on which of them is slow, on any axis.
+// If all other ranks are equal, the result does not depend on which rank is slow, on any axis.
 TEST(MeshLaws, RelabellingRanksChangesNothing) {
   for (const StrategyOptions& options : strategies()) {
     Job job = pipeline_job(PipelineSchedule::one_f_one_b, {2, 1, 4, 0}, 4, 2);
@@ -159,7 +164,7 @@ TEST(MeshLaws, AHairsDifferenceMovesNothing) {
   }
 }
 
-// Ranks that are simulated one by one behave like one lane that represents all of them.
+// Ranks that are simulated one by one give the same result as a lane that represents them all.
 TEST(MeshLaws, OneLaneIsAsManyAsThereAreRanks) {
   for (const StrategyOptions& options : strategies()) {
     Job job = pipeline_job(PipelineSchedule::zb1p, {4, 1, 8, 0}, 2, 2);

@@ -1,4 +1,4 @@
-// Do steps of many micro-batches take what they would if each was simulated?
+// Do steps with many micro-batches take the same time as if each micro-batch was simulated?
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace lockstep::testing;  // NOLINT: the fixture of this file
 
-// An observer is told about every micro-batch, so none is skipped.
+// An observer must see every micro-batch, so with an observer none is skipped.
 class Listener final : public Observer {
  public:
   bool watches(std::string_view, int) const override { return false; }
@@ -48,7 +48,7 @@ Figures figures(Job job, const StrategyOptions& options, bool all) {
   return {v[4], v[1], {v.begin() + 2, split}, {split, v.end()}};
 }
 
-// The difference of seconds is relative to the step, of other figures relative to themselves.
+// The largest difference: times relative to the step, other figures relative to themselves.
 double difference(const Figures& a, const Figures& b) {
   if (a.seconds.size() != b.seconds.size() || a.others.size() != b.others.size()) return 1;
   double worst = 0;
@@ -147,8 +147,8 @@ TEST(ManyMicroBatches, AreAlikeUnderTheOthers) {
   expect_the_same(job, FsdpOptions{}, "on CPUs");
 }
 
-// It takes a little longer than the device for each, but has a lead from the long end of the step
-// before, which lasts for some micro-batches that look steady.
+// The loader is a little slower than the device, but has a lead from the long end of the step
+// before. While the lead lasts, micro-batches look steady without being so.
 TEST(ManyMicroBatches, AreNotAlikeWhileALoaderLosesItsLead) {
   auto slow_update = costs(0.2e-3, 1e-3, 2e-3);
   slow_update->optimizer_seconds = 200e-3;
@@ -169,7 +169,7 @@ TEST(ManyMicroBatches, AreNotAlikeWhileALoaderLosesItsLead) {
   }
 }
 
-// An update of so many launches that the host may hold the device up.
+// An update with so many launches that the host may delay the device.
 class ManyLaunches final : public ToyCosts {
  public:
   explicit ManyLaunches(double seconds) : seconds_(seconds) {
@@ -184,7 +184,8 @@ class ManyLaunches final : public ToyCosts {
   double seconds_;
 };
 
-// It waits for nobody while the host is far ahead, which gains a little in every micro-batch.
+// While the host is far ahead of the device, it waits for nothing and gains a little in every
+// micro-batch.
 TEST(ManyMicroBatches, LeaveTheHostTheLeadThatItHasGained) {
   Job job = many_micro_batches();
   job.costs = std::make_shared<ManyLaunches>(0.25);
@@ -193,8 +194,9 @@ TEST(ManyMicroBatches, LeaveTheHostTheLeadThatItHasGained) {
   expect_the_same(job, DdpOptions{}, "with one");
 }
 
-// The loader has two batches ready when the update is issued. It is slower than the host, 2.4 ms,
-// and faster than the device: micro-batches look steady until the host has caught up with it.
+// When the update is issued, the loader has two batches ready. It is slower than the host (2.4 ms)
+// and faster than the device. Micro-batches look steady until the host has used up the ready
+// batches.
 TEST(ManyMicroBatches, AreNotAlikeWhileTheHostCatchesUpWithALoader) {
   Job job = many_micro_batches(1);
   job.costs = std::make_shared<ManyLaunches>(1);

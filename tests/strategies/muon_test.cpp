@@ -1,4 +1,4 @@
-// Muon needs whole matrices: strategies with whole matrices pay for it, others refuse it.
+// Muon needs whole matrices: do strategies that have these pay for it, and do others refuse it?
 #include <gmock/gmock.h>
 
 #include "costs/roofline_costs.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// GPT-2's first blocks on GPUs whose matrix products are priced.
+// GPT-2's first blocks on GPUs with a price for matrix products.
 Job gpt(int gpus, OptimizerKind rule = OptimizerKind::muon) {
   Job job = lockstep::testing::toy_job(gpus);
   StepOptions options;
@@ -50,7 +50,7 @@ TEST(Muon, TemporariesAreOfOneMatrix) {
   const OptimizerMemory memory = replica_memory_plan(job).optimizer;
   ASSERT_EQ(memory.others.size(), 8u);
   EXPECT_EQ(memory.state_bytes_per_element, 8);
-  const TensorUpdate& wide = memory.others[2];  // 3072 x 768
+  const TensorUpdate& wide = memory.others[2];  // the matrix of 3072 x 768
   EXPECT_EQ(wide.state_bytes_per_element, 4);
   const double all = 3072.0 * 768, gram = 768.0 * 768;
   EXPECT_EQ(wide.temporaries, (std::vector<double>{4 * all, 2 * all, 2 * gram, 2 * gram, 2 * all}));
@@ -62,11 +62,13 @@ TEST(Muon, ServersOnGpusUpdateWholeTensors) {
   const auto one = make_strategy(options);
   const double muon = one->memory(gpt(4)).at_peak.at("parameter server");
   const double adamw = one->memory(gpt(4, OptimizerKind::adamw)).at_peak.at("parameter server");
-  // 4 bytes less of each element, and temporaries of the largest matrix that fused AdamW has not.
+  // Muon keeps 4 bytes less of each element of a matrix, and needs temporaries of the largest
+  // matrix, which fused AdamW does not.
   const double largest = 3072.0 * 768 * 8 + 4 * 768.0 * 768;
   EXPECT_NEAR(adamw - muon, 4 * matrices - largest, 3e5);
 
-  // Two servers beside each other: each has its matrices, and with AdamW's time none.
+  // Two servers work in parallel, each on its own matrices. With AdamW the update takes almost no
+  // time.
   const auto step_of = [](const Job& job, int servers) {
     ParameterServerOptions of;
     of.placement = ServerPlacement::gpu;
@@ -113,11 +115,11 @@ TEST(Muon, ShardsAreRefused) {
 
 TEST(Muon, ServersWithoutWholeMatricesAreRefused) {
   ParameterServerOptions options;
-  ASSERT_TRUE(misfit(options));  // on the host's cores
+  ASSERT_TRUE(misfit(options));  // servers on the host's cores
   EXPECT_EQ(misfit(options)->field, "parameter_server.placement");
-  EXPECT_FALSE(misfit(options, true));  // ranks are there, too
+  EXPECT_FALSE(misfit(options, true));  // on CPUs the ranks are on the host's cores, too
   options.consistency = Consistency::elastic;
-  EXPECT_FALSE(misfit(options));  // workers step
+  EXPECT_FALSE(misfit(options));  // the workers update
   options.consistency = Consistency::async;
   options.placement = ServerPlacement::gpu;
   EXPECT_FALSE(misfit(options));

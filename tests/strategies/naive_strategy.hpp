@@ -1,5 +1,5 @@
-// The strategy of docs/add-a-strategy.md: replicas whose gradients are all-reduced one tensor after
-// the other once backward is over. Nothing of it is shipped; naive_strategy_test.cpp runs it.
+// The example of docs/add-a-strategy.md: replicas whose gradients are all-reduced tensor by tensor
+// after backward. The program does not contain it; naive_strategy_test.cpp runs it.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-// options.hpp
+// In a real strategy: options.hpp
 struct NaiveOptions {
   static constexpr const char* name = "naive";
   static constexpr const char* summary = "replicas; gradients are all-reduced after backward";
@@ -26,7 +26,7 @@ void describe(Visitor& v, NaiveOptions& o) {
   v.field("times", o.times, "How often each tensor is reduced.", {.min = 1, .max = 100});
 }
 
-// naive.cpp
+// In a real strategy: naive.cpp
 class NaiveHooks final : public TrainingHooks {
  public:
   NaiveHooks(TrainingContext& context, int times)
@@ -44,7 +44,7 @@ class NaiveHooks final : public TrainingHooks {
   const UpdateWork& update() const override { return replica_.update; }
 
   void begin_forward(const MicroBatch& batch) override { batch_ = batch; }
-  void begin_backward(const MicroBatch& batch) override { batch_ = batch; }  // in a pipeline
+  void begin_backward(const MicroBatch& batch) override { batch_ = batch; }  // for pipelines
   const Passes& passes(const MicroBatch& batch) const override {
     return batch.first ? replica_.alone : replica_.alone_adding;
   }
@@ -53,7 +53,7 @@ class NaiveHooks final : public TrainingHooks {
     for (const PricedTransfer& reduction : reductions_) {
       for (int i = 0; i < times_; ++i) {
         const Event done = context_.collective(communicator_, reduction, context_.ranks.record());
-        context_.ranks.wait(done);  // the compute stream does; the host goes on
+        context_.ranks.wait(done);  // only the compute stream waits; the host continues
       }
     }
   }

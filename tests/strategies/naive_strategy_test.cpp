@@ -1,5 +1,5 @@
-// Does a strategy that is a folder and a line of the table work? docs/add-a-strategy.md shows this
-// one.
+// Does a strategy work that consists of a folder and a line of the table? docs/add-a-strategy.md
+// shows this strategy.
 #include "naive_strategy.hpp"
 
 #include <gtest/gtest.h>
@@ -36,14 +36,15 @@ TEST(NaiveStrategy, IsReadFromAScenarioAndRefusesWhatItDoesNotKnow) {
 }
 
 TEST(NaiveStrategy, ReducesTensorAfterTensorOnceBackwardIsOver) {
-  const Job job = toy_job();  // four layers of 1 ms forward, 2 ms backward, one weight of 40 MB
+  // four layers of 1 ms forward, 2 ms backward, one weight of 40 MB each
+  const Job job = toy_job();
   const double reduction = collective_cost(job.machine, group_of(job.machine, job.mesh.gpus()),
                                            Collective::all_reduce, 40e6)
                                .seconds();
   for (const int times : {1, 3}) {
     const std::vector<double> seconds = in_child(
         [&] { return make_strategy(WithNaive{NaiveOptions{times}})->simulate(job).step_seconds; });
-    // The host is ahead of the device, so that issuing costs nothing.
+    // The host is ahead of the device, so issuing costs nothing.
     EXPECT_NEAR(seconds.front(), 4 * 1e-3 + 4 * 2e-3 + 1e-3 + 4 * times * reduction, 1e-12);
   }
 }

@@ -1,4 +1,4 @@
-// Does an offloaded optimizer follow its closed forms? Facts H109 to H117 (docs/facts-meshes.md).
+// Does an offloaded optimizer follow its closed forms, facts H109 to H117 (docs/facts-meshes.md)?
 #include "strategies/common/offload.hpp"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ constexpr double elements = 40e6;  // of the toy job's four layers
 constexpr double forward = 4 * 1e-3, backward = 4 * 2e-3;
 constexpr double device_copies = 2 * 4 * elements / 1e12;  // of the gradients into their buckets
 
-// One GPU, Adam in fp32, one bucket that is full when backward ends: nothing overlaps unless it is
-// told to.
+// One GPU with Adam in fp32 and one bucket, which is full when backward ends: nothing overlaps
+// unless an option says so.
 Job one_gpu() {
   Job job = toy_job(4, 10e6, 1);
   job.optimizer.name = OptimizerKind::adam;
@@ -48,7 +48,7 @@ double copy(const Job& job, double bytes) {
   return host_device_copy(job.machine, bytes).seconds(bytes);
 }
 
-// One pass of the fused update, and the copy that goes to the device.
+// Seconds of the fused update on the host, and of the copy that goes to the device.
 double on_host(const Job& job, double count = elements) {
   OptimizerSpec fused = job.optimizer;
   fused.implementation = OptimizerImplementation::fused;
@@ -56,7 +56,8 @@ double on_host(const Job& job, double count = elements) {
          host_stream_seconds(4 * count, job.machine.host);
 }
 
-// Gradients down, update, parameters up: the sum, as DeepSpeed orders them (fact H109).
+// Gradients go down, the host updates, parameters go up. The step is the sum, as DeepSpeed orders
+// these stages (fact H109).
 TEST(Offload, TheStepIsTheSumOfItsStages) {
   const Job job = one_gpu();
   const Numbers result = simulate(job, offloaded());
@@ -65,11 +66,12 @@ TEST(Offload, TheStepIsTheSumOfItsStages) {
   EXPECT_LT(relative(result.step, expected), near);
   EXPECT_LT(relative(sum(result.split), result.step), near);
   EXPECT_LT(relative(result.split.optimizer, on_host(job)), near);
-  // The device works in forward, backward and its copies only.
+  // The device is busy only in forward, backward and its copies.
   EXPECT_LT(result.busy, forward + backward + device_copies + 1e-6 + 2 * copy(job, 4 * elements));
 }
 
-// A delayed update runs beside the next step: the longer of both (ZeRO-Offload, section 5.2).
+// A delayed update runs beside the next step, so the longer of the two counts (ZeRO-Offload,
+// section 5.2).
 TEST(Offload, ADelayedUpdateHidesBehindTheNextStep) {
   Job job = one_gpu();
   ZeroOptions options = offloaded();
@@ -85,19 +87,19 @@ TEST(Offload, ADelayedUpdateHidesBehindTheNextStep) {
   EXPECT_LT(relative(slow, update), near);
 }
 
-// The ranks of a node share the bandwidth of its memory: together they take as long as one with
-// all.
+// The ranks of a node share the bandwidth of its memory: together they take as long as one rank
+// with the whole update.
 TEST(Offload, RanksOfANodeShareItsMemory) {
   Job job = one_gpu();
   const double alone = simulate(job, offloaded()).split.optimizer;
   job.mesh.data = 8;
   EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, alone), near);
-  // 8 ranks on one node, or on 8 with a memory each.
+  // Eight ranks are on one node first, and then on eight nodes with a memory each.
   job.machine.gpus_per_node = 1;
   EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, alone / 8), near);
 }
 
-// The memory of a process lies on one socket.
+// The memory of a process lies on one socket, so one rank uses one socket's bandwidth.
 TEST(Offload, OneRankReachesOneSocket) {
   Job job = one_gpu();
   const double one_socket = simulate(job, offloaded()).split.optimizer;
@@ -107,7 +109,8 @@ TEST(Offload, OneRankReachesOneSocket) {
   EXPECT_LT(relative(simulate(job, offloaded()).split.optimizer, one_socket), near);
 }
 
-// Megatron-LM's master parameters stay (fact H121b): 8 of 12 bytes leave.
+// With Megatron-LM's option the master parameters stay on the device (fact H121b): 8 of 12 bytes
+// leave it.
 TEST(Offload, MasterParametersMayStayOnTheDevice) {
   Job job = one_gpu();
   edit_step(job).precision = Precision::master_bf16;
@@ -117,7 +120,7 @@ TEST(Offload, MasterParametersMayStayOnTheDevice) {
   EXPECT_NEAR(make_strategy(options)->memory(job).allocated - all, 4 * elements, 1e6);
 }
 
-// Host and device update at the same time (Twin-Flow, fact H113).
+// With a fraction, host and device update at the same time (Twin-Flow, fact H113).
 TEST(Offload, AFractionLeavesTheRestToTheDevice) {
   const Job job = one_gpu();
   ZeroOptions options = offloaded();
@@ -131,7 +134,7 @@ TEST(Offload, AFractionLeavesTheRestToTheDevice) {
   EXPECT_EQ(before, simulate(job, ZeroOptions{.stage = 2, .bucket_bytes = 1e9}).step);
 }
 
-// Later micro-batches fetch the sum and bring it back (fact H109).
+// Each later micro-batch fetches the sum of gradients and brings it back (fact H109).
 TEST(Offload, AccumulationMovesGradientsTwiceMore) {
   Job job = one_gpu();
   const double one = simulate(job, offloaded()).traffic;
@@ -150,9 +153,9 @@ TEST(Offload, TheStateLeavesTheDeviceAndTheHostCanRunOut) {
   ZeroOptions away = offloaded();
   away.bucket_bytes = 1e6;
   const MemoryUse on_device = strategy(plain)->memory(job), use = strategy(away)->memory(job);
-  // Moments, their temporaries and the gradients.
+  // The moments, their temporaries and the gradients leave the device.
   EXPECT_GT(on_device.allocated - use.allocated, (8 + 4) * elements);
-  // 4 B of gradients and 4 B of parameters in pinned memory, 8 B of moments.
+  // Pinned memory has 4 bytes of gradients and 4 of parameters; 8 bytes of moments come on top.
   EXPECT_NEAR(use.host - use.host_rounding, (4 + 4 + 8) * elements, 1);
   EXPECT_TRUE(fits_host(use));
   job.machine.host.memory_bytes = 400e6;
@@ -169,9 +172,9 @@ FsdpOptions sharded(OffloadTier optimizer, OffloadTier parameters) {
   return options;
 }
 
-// Bytes over bandwidth where drives are slow: moments and gradients are read and written once; a
-// layer's shard is read before forward and before backward (fact H116), the root's before forward
-// only, and written once.
+// With slow drives the step is bytes over bandwidth. Moments and gradients are read and written
+// once. A layer's shard is read before forward and before backward (fact H116), the root's before
+// forward only; each is written once.
 TEST(Offload, SlowDrivesBoundTheStep) {
   Job job = one_gpu();
   job.machine.host.nvme = {1e6, 2e6, 0};
@@ -186,7 +189,7 @@ TEST(Offload, SlowDrivesBoundTheStep) {
   EXPECT_LT(relative(simulate(job, options).step, bound(parameters + written, written)), 1e-3);
 }
 
-// Twice as many nodes have twice the bandwidth; twice as many ranks of a node have not.
+// Twice as many nodes have twice the bandwidth of drives; twice as many ranks of a node do not.
 TEST(Offload, DrivesOfAllNodesWorkTogether) {
   Job job = one_gpu();
   job.machine.host.nvme = {1e6, 1e6, 0};
@@ -200,8 +203,8 @@ TEST(Offload, DrivesOfAllNodesWorkTogether) {
   EXPECT_LT(relative(simulate(job, options).step, one_node / 4), 1e-3);
 }
 
-// Sub-groups of the update that overlap: each stage works on one while the others work on the next,
-// so that the longest stage counts once for each, and the others once (fact H115).
+// The update's sub-groups overlap: while one is read, another is updated and a third is written.
+// The longest stage counts once for each sub-group, the other stages once (fact H115).
 TEST(Offload, OverlappingSubGroupsTakeTheLongestStage) {
   const Job job = one_gpu();
   FsdpOptions options = sharded(OffloadTier::nvme, OffloadTier::host);
@@ -227,8 +230,8 @@ TEST(Offload, StateOnDrivesIsCountedThere) {
   EXPECT_FALSE(fits(make_strategy(options)->memory(job)));
 }
 
-// 14 bytes a parameter in half precision: a gradient has no place of its own, and nothing is
-// rounded to powers of two (fact H120).
+// Chunks take 14 bytes for each parameter in half precision: a gradient has no place of its own,
+// and sizes are not rounded to powers of two (fact H120).
 TEST(Offload, ChunksHoldFourteenBytesAParameter) {
   Job job = one_gpu();
   TrainingStep half = *job.step;
@@ -243,7 +246,7 @@ TEST(Offload, ChunksHoldFourteenBytesAParameter) {
   EXPECT_NEAR(chunks.host - chunks.host_rounding, 14 * elements, 1);
   EXPECT_EQ(chunks.host, 14 * chunk_elements);  // one chunk of each list
   EXPECT_EQ(chunk_bytes(chunk_elements + 1, 2), 4 * chunk_elements);
-  // Gradients travel in half precision: two bytes of each less.
+  // Gradients travel in half precision: two bytes less for each.
   EXPECT_LT(relative(uses - simulate(job, options).step,
                      copy(job, 4 * elements) - copy(job, 2 * elements)),
             near);
@@ -267,7 +270,8 @@ TEST(Offload, FartherTiersFreeDeviceMemoryAndCostTime) {
                               sharded(OffloadTier::nvme, OffloadTier::nvme)}) {
     const Numbers result = simulate(job, options);
     const MemoryUse use = make_strategy(options)->memory(job);
-    // Shards on the host hide their copies a little better than an update's copy to the device.
+    // Shards on the host hide their copies a little better than the copy of an update to the
+    // device.
     EXPECT_GT(result.step, 0.99 * step);
     EXPECT_GT(result.step, step_on_device);
     EXPECT_LE(use.device, device);

@@ -105,9 +105,8 @@ TEST(Options, ExpandedExportReadsBackToTheSameOptions) {
   EXPECT_TRUE(again.use_orig_params);
 }
 
-// Means of the largest of N standard normal draws, from tables of order statistics.
-// A collective that passes all nodes goes at the pace of the slowest link, on the last node, too;
-// nodes without a rank do not count.
+// A collective over all nodes runs at the speed of the slowest link, also if the slowest node is
+// the last one. Nodes without a rank do not count.
 TEST(LinkSpeeds, TheSlowestLinkOfTheNodesInUseCounts) {
   Job job;
   job.machine.gpus_per_node = 8;
@@ -128,6 +127,8 @@ TEST(LinkSpeeds, TheSlowestLinkOfTheNodesInUseCounts) {
   EXPECT_EQ(least_speed_left(job, LinkClass::nic, {.time = 1}), 0.5);
 }
 
+// The expected values are means of the largest of N standard normal draws, from tables of order
+// statistics.
 TEST(RankSpeeds, TheSlowestOfManyRanksIsAsSlowAsItIsOnAverage) {
   const std::vector<std::pair<int, double>> largest{
       {2, 0.564}, {8, 1.424}, {100, 2.508}, {1000, 3.241}};

@@ -1,4 +1,4 @@
-// A toy job whose model is cut into the stages of a pipeline. Used by tests of pipelines.
+// A toy job whose model is cut into pipeline stages. Used by tests of pipelines.
 #pragma once
 
 #include <numeric>
@@ -7,8 +7,8 @@
 
 namespace lockstep::testing {
 
-// Layers whose backward is half gradients of inputs and half of weights; long enough that what
-// hosts take is nothing beside them.
+// Costs of layers whose backward is half input gradient and half weight gradient. They are so long
+// that host times do not matter.
 class StageCosts : public ToyCosts {
  public:
   StageCosts() {
@@ -25,7 +25,7 @@ class StageCosts : public ToyCosts {
   }
 };
 
-// One layer for each part of the model. Messages take no time.
+// A job with one layer for each part of the model. Messages take no time.
 inline Job pipeline_job(
     PipelineSchedule schedule, const PipelineShape& shape, int data = 1, int tensor = 1,
     std::shared_ptr<const ComputeCosts> costs = std::make_shared<StageCosts>()) {

@@ -1,4 +1,4 @@
-// Pipelines in the simulated world against closed forms and against their schedules played alone.
+// Do simulated pipelines follow closed forms, and take the times of their schedules played alone?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,8 @@ std::vector<Case> cases() {
       {PipelineSchedule::dualpipe_v, {4, 2, 8, 0}}};
 }
 
-// Narayanan et al. 2021, section 2.2: m micro-batches on p stages take (m + p - 1) times one.
+// Narayanan et al. 2021, section 2.2: m micro-batches on p stages take (m + p - 1) times the
+// forward and backward of one.
 TEST(Pipeline, GpipeAndOneForwardOneBackwardTakeTheBubbleOfTheirStages) {
   for (const auto schedule : {PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b}) {
     for (const auto& [stages, micro] : {std::pair{2, 2}, {4, 8}, {4, 32}, {8, 16}}) {
@@ -36,8 +37,8 @@ TEST(Pipeline, GpipeAndOneForwardOneBackwardTakeTheBubbleOfTheirStages) {
   }
 }
 
-// The norm of all gradients is a barrier at the end of the step; without it stages may begin the
-// next step.
+// Gradient clipping needs the norm of all gradients, a barrier at the end of the step. Without it a
+// stage may begin the next step early, and the step would differ from the schedule's.
 TEST(Pipeline, EveryScheduleTakesWhatItsOrderTakesAlone) {
   for (const Case& c : cases()) {
     const auto programs = programs_of(c.schedule, c.shape);
@@ -53,7 +54,7 @@ TEST(Pipeline, EveryScheduleTakesWhatItsOrderTakesAlone) {
   }
 }
 
-// Hosts that need longer than devices: those of the two ends of the pipeline longest.
+// Hosts that take longer than devices; the hosts of the first and the last stage take longest.
 class SlowHosts final : public StageCosts {
  public:
   explicit SlowHosts(double slower) : slower_(slower) {}
@@ -72,9 +73,9 @@ class SlowHosts final : public StageCosts {
   double slower_;
 };
 
-// The first stage's gradients come last, when its host is far ahead already. As long as that lead
-// lasts, the last stage's host sets the pace; after that, stages between them keep it on for a
-// while.
+// The first stage's host sets the pace in the end. Its gradients come last, so its host is far
+// ahead at first, and the last stage's host sets the pace. Then stages between the two keep this
+// pace for a while.
 TEST(Pipeline, IsNotSteadyBeforeHostsAndStagesHaveLostTheirLead) {
   constexpr int micro = 8;
   for (const double slower : {1.4, 4.0}) {
@@ -90,7 +91,7 @@ TEST(Pipeline, IsNotSteadyBeforeHostsAndStagesHaveLostTheirLead) {
 
 const auto endless = {PipelineSchedule::pipedream, PipelineSchedule::pipedream_2bw};
 
-// PipeDream (Narayanan et al. 2019, section 3.2): no stage waits once the pipeline is full.
+// PipeDream (Narayanan et al. 2019, section 3.2): once the pipeline is full, no stage waits.
 TEST(PipeDream, KeepsEveryStageBusy) {
   for (const auto schedule : endless) {
     for (const auto& [stages, micro] : {std::pair{2, 2}, {4, 4}, {4, 9}, {8, 16}}) {
@@ -101,7 +102,7 @@ TEST(PipeDream, KeepsEveryStageBusy) {
       EXPECT_EQ(result.extrapolated, 1);
     }
   }
-  // An update from each micro-batch, with more of them in flight than a step has.
+  // Each micro-batch is an update here, and more micro-batches are in flight than a step has.
   const auto one = pipeline_job(PipelineSchedule::pipedream, {6, 1, 1, 0});
   EXPECT_NEAR(simulate(one, DdpOptions{}).step, forward_seconds + backward_seconds, 1e-3);
 }
@@ -124,8 +125,8 @@ TEST(PipeDream, GoesAtThePaceOfItsSlowestStage) {
   EXPECT_NEAR(simulate(job, DdpOptions{}).step, expected, 1e-8 * expected);
 }
 
-// Fact H61: with as many micro-batches in flight as stages follow, none is there to hide a message
-// behind, and each costs twice its time on all stages but one.
+// Fact H61: as many micro-batches are in flight as stages follow, so none is left to hide a
+// message. Each message costs twice its time on all stages but one.
 TEST(PipeDream, WaitsForMessagesInEachRound) {
   const auto step = [](PipelineSchedule schedule, double message) {
     Job job = pipeline_job(schedule, {4, 1, 8, 0});
@@ -164,7 +165,8 @@ TEST(PipeDream, BothExecutorsAgree) {
   EXPECT_LT(difference(loop, simulate(job, DdpOptions{})), 1e-9);
 }
 
-// Fact H75: a stage keeps a version of its weights for each micro-batch in flight, or two.
+// Fact H75: PipeDream keeps a version of a stage's weights for each micro-batch in flight,
+// PipeDream-2BW two versions.
 TEST(PipeDream, KeepsTheWeightsOfWhatIsInFlight) {
   const auto memory = [](PipelineSchedule schedule, int micro) {
     std::vector<double> bytes;
@@ -176,7 +178,7 @@ TEST(PipeDream, KeepsTheWeightsOfWhatIsInFlight) {
   };
   constexpr double weights = 4000, block = 512;
   const auto few =
-      memory(PipelineSchedule::pipedream, 6);  // one version besides, but on the last stage
+      memory(PipelineSchedule::pipedream, 6);  // one further version, except on the last stage
   const auto many = memory(PipelineSchedule::pipedream, 1);
   const auto two = memory(PipelineSchedule::pipedream_2bw, 6);
   for (const std::size_t stage : {0U, 1U, 2U, 3U}) {
@@ -187,8 +189,8 @@ TEST(PipeDream, KeepsTheWeightsOfWhatIsInFlight) {
   }
 }
 
-// Narayanan et al. 2019, section 3.3: a stage's gradient is of weights as many updates old as
-// stages follow it.
+// Narayanan et al. 2019, section 3.3: a stage's gradient is of weights that are as many updates old
+// as stages follow the stage.
 TEST(PipeDream, IsAsStaleAsItsStagesAreFarFromTheEnd) {
   const Job job = pipeline_job(PipelineSchedule::pipedream, {4, 1, 1, 0}, 2);
   UpdateSchedule schedule = synchronous_schedule(2, 10, 1, 1);

@@ -1,4 +1,4 @@
-// Does the share that was measured count all that the device does?
+// Does the share of measured time count everything that the device does?
 #include <gtest/gtest.h>
 
 #include "costs/optimizer.hpp"
@@ -7,7 +7,7 @@
 namespace lockstep::testing::provenance_test {
 namespace {
 
-// Layers measured, the update interpolated, copies modelled.
+// Costs in which layers are measured, the update is interpolated, and copies are modelled.
 class MixedCosts final : public ToyCosts {
  public:
   LayerCost layer(const TrainingStep& step, std::size_t index) const override {
@@ -44,7 +44,7 @@ TEST(Provenance, CountsLayersUpdateAndCopies) {
   }
 }
 
-// Eight ranks: what goes into the buckets and back counts too.
+// With eight ranks the copies into the buckets and back count as well.
 TEST(Provenance, CountsBucketCopies) {
   const auto modelled = [](bool views) {
     DdpOptions options;
@@ -56,7 +56,8 @@ TEST(Provenance, CountsBucketCopies) {
   EXPECT_GT(modelled(false), modelled(true) + 1e-3);
 }
 
-// A step of a job whose layers alone are measured: their seconds over everything it issues.
+// The measured share of a job in which only layers are measured: the layers' seconds over the
+// seconds of everything that the step issues.
 double measured_share(const StrategyOptions& options, const Job& job) {
   return in_child([&] {
     const ProvenanceShare share = make_strategy(options)->simulate(job).provenance;
@@ -64,7 +65,8 @@ double measured_share(const StrategyOptions& options, const Job& job) {
   })[0];
 }
 
-// So many parameters that their way takes ten times as long as the layers; copies take no time.
+// A job with so many parameters that their transfers take ten times as long as the layers. Copies
+// take no time.
 Job large_gradients(int accumulation) {
   const auto costs = std::make_shared<MixedCosts>();
   costs->stream_bytes_per_second = 1e18;
@@ -73,8 +75,8 @@ Job large_gradients(int accumulation) {
   return job;
 }
 
-// With a reduction in every micro-batch a step of three is three times a step of one: the same
-// shares but for the update, which does not matter here.
+// With a reduction in every micro-batch, a step of three micro-batches is three times a step of
+// one, so the shares are equal. The update does not matter here.
 TEST(Provenance, CountsTheReductionsOfEveryMicroBatch) {
   for (const int version : {1, 2}) {
     for (const Sharding sharding : {Sharding::full_shard, Sharding::no_shard}) {
@@ -83,7 +85,7 @@ TEST(Provenance, CountsTheReductionsOfEveryMicroBatch) {
       options.sharding = sharding;
       const double once = measured_share(options, large_gradients(1));
       EXPECT_NEAR(measured_share(options, large_gradients(3)), once, 0.1 * once);
-      options.sync_every_micro_batch = false;  // fewer seconds of communication
+      options.sync_every_micro_batch = false;  // less communication
       EXPECT_GT(measured_share(options, large_gradients(3)), 1.2 * once);
     }
   }
@@ -102,7 +104,7 @@ TEST(Provenance, CountsBuffersBitmapInputAndSums) {
   DdpOptions unused;
   unused.find_unused_parameters = true;
   EXPECT_LT(measured_share(unused, plain), before);
-  // Two micro-batches on one GPU: the second one's gradients are added.
+  // With two micro-batches on one GPU, the second one's gradients are added.
   Job sums = toy_job(4, 10e6, 1, std::make_shared<MixedCosts>());
   sums.accumulation = 2;
   const double layers = 2 * 4 * 3e-3, update = 1e-3, adding = 3 * 4 * 10e6 * 4 / 1e12;
@@ -121,7 +123,8 @@ TEST(Provenance, CountsTheHostsUpdateAndWhatItMoves) {
 TEST(Provenance, CountsWhatServersDo) {
   ParameterServerOptions options;
   Job job = toy_job(4, 10e6, 4, std::make_shared<MixedCosts>());
-  job.machine.host.memory_bandwidth = 1e9;  // the servers take a thousand times the layers
+  // the servers take a thousand times as long as the layers
+  job.machine.host.memory_bandwidth = 1e9;
   EXPECT_LT(measured_share(options, job), 0.05);
   options.servers = 4;
   options.consistency = Consistency::async;

@@ -1,5 +1,4 @@
-// How do the consistency modes behave when workers differ: staleness, bounds, stragglers,
-// bandwidth?
+// How do the consistency modes behave if workers differ: staleness, bounds, stragglers, bandwidth?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -34,8 +33,8 @@ PsTrace with_slow_worker(ToySystem toy, double slow) {
 }
 
 TEST(Staleness, NeverExceedsWhatTheBoundAllows) {
-  // Between a worker's pull at clock c and the applying of its push every other worker is between
-  // clocks c - s and c + s: at most 2s + 1 pushes each (fact 83).
+  // Between a worker's pull at clock c and the application of its push, every other worker is
+  // between the clocks c - s and c + s, so each makes at most 2s + 1 pushes (fact 83).
   for (const int bound : {1, 2, 5}) {
     const int workers = 8;
     const PsTrace trace =
@@ -62,13 +61,14 @@ TEST(Staleness, EveryPushIsCounted) {
   const PsTrace trace = run_parameter_server(make_system(jittery(8, asynchronous())));
   std::int64_t pushes = 0;
   for (const auto& [staleness, count] : trace.staleness) pushes += count;
-  // 199 measured steps of 8 workers; pushes under way at the two ends shift the count a little.
+  // There are 199 measured steps of 8 workers. Pushes in flight at both ends change the count a
+  // little.
   EXPECT_NEAR(static_cast<double>(pushes), 199 * 8, 8);
   EXPECT_NEAR(mean_staleness(trace), 7, 0.1);
 }
 
 TEST(Consistency, BoundZeroIsSynchronous) {
-  // Without server costs it makes no difference whether gradients are applied one by one or
+  // If the server takes no time, it makes no difference whether gradients are applied one by one or
   // together.
   ToySystem toy = jittery(8, bulk_synchronous(8));
   toy.update = toy.accumulate = 0;
@@ -97,28 +97,21 @@ TEST(Consistency, LargeBoundIsAsynchronous) {
 TEST(Stragglers, OneSlowWorkerSlowsSynchronousButHardlyAsynchronousTraining) {
   ToySystem toy;
   toy.workers = 8;
-  toy.bandwidth = 1e15;  // transfers take 0.1 us
+  toy.bandwidth = 1e15;  // a transfer takes 0.1 us
   toy.steps = 100;
   toy.rule = bulk_synchronous(8);
   const double compute = toy.forward + toy.backward;
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 1e-4);
   toy.rule = asynchronous();
-  // Seven workers at full speed and one at half finish 7.5 steps while eight equal ones finish 8.
+  // In the time of 8 steps of eight equal workers, seven workers at full speed and one at half make
+  // 7.5 steps.
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (compute * 8 / 7.5), 1, 0.01);
-  // With a bound the others are held back to the slow one's pace in the end.
+  // With a bound the slow worker holds the others back in the end.
   toy.rule = stale_synchronous(2);
   EXPECT_NEAR(mean_step(with_slow_worker(toy, 2)) / (2 * compute), 1, 0.02);
 }
 
-// W = 8 workers compute c = 30 ms, the slow one 39 ms; transfers take no time.
-// - Sync: seven pushes arrive at 30 ms and are summed in 7 x 2 ms, to 44 ms. The slow worker's,
-// which
-//   came at 39 ms, is summed next, then one update u ends the step: 44 + 2 + u = 46 ms + u.
-// - SSP: the fast workers sit at the bound, so the slow one's update releases all eight at once.
-// Seven
-//   pushes arrive 30 ms later, each an update of its own, to 30 + 7 u. The slow worker's push (39
-//   ms) queues behind them; its update ends the round: 30 ms + 8 u.
-// So 46 against 48 ms with u = 2 ms, and 78 against 52 ms with u = 6 ms.
+// A message that names a server or place beyond the existing ones is a programming error.
 TEST(ParameterServerSystem, AMessageToAServerThatIsNotThereIsRefused) {
   for (int PsMessage::*address : {&PsMessage::server, &PsMessage::place}) {
     PsSystem system = make_system({});
@@ -127,10 +120,17 @@ TEST(ParameterServerSystem, AMessageToAServerThatIsNotThereIsRefused) {
   }
 }
 
+// W = 8 workers compute c = 30 ms, the slow one 39 ms; transfers take no time.
+// - Sync: seven pushes arrive at 30 ms and are summed in 7 x 2 ms, until 44 ms. The slow worker's
+// push of 39 ms is summed next, and one update of u ends the step: 44 + 2 + u = 46 ms + u.
+// - SSP: the fast workers are at the bound, so the slow worker's update releases all eight at once.
+// Seven pushes arrive 30 ms later, and each is an update, until 30 + 7 u. The slow worker's push of
+// 39 ms queues behind these, and its update ends the round: 30 ms + 8 u.
+// The steps are 48 and 46 ms for u = 2 ms, and 52 and 78 ms for u = 6 ms.
 TEST(Stragglers, ABoundIsSlowerThanSyncOnlyWhereUpdatesCostMoreThanSums) {
   ToySystem toy;
   toy.workers = 8;
-  toy.bandwidth = 1e15;  // transfers take 0.1 us
+  toy.bandwidth = 1e15;  // a transfer takes 0.1 us
   toy.steps = 100;
   toy.keep = toy.accumulate = 2e-3;
   const auto last_step = [](const ToySystem& system) {
@@ -165,12 +165,12 @@ TEST(Stragglers, IdenticalRanksFoldIntoOneWorker) {
   EXPECT_EQ(one.staleness, all.staleness);
 }
 
-// Eight workers, 30 ms of compute: forward 10 ms, then a back layer that is ready after 5 ms and
-// costs the server 5 ms, then a front layer that costs it next to nothing. The server could make
-// eight updates in 40.08 ms, and does where a worker pushes all at once. With overlapped pushes,
-// first come first served, who is ahead waits at the end behind the back layers of the others: all
-// fall into step, however they began, and the server has nothing to do while all compute what comes
-// before their first push. Steps that vary by much dissolve the convoy.
+// Eight workers compute for 30 ms: forward 10 ms, then a back layer that is ready after 5 ms and
+// costs the server 5 ms, then a front layer that costs almost nothing. The server could make eight
+// updates in 40.08 ms, and reaches this if each worker pushes all at once. With overlapped pushes,
+// served first come first served, a worker that is ahead waits at its end behind the back layers of
+// the others. All workers fall into step, from any start, and the server idles while all
+// compute up to their first push. Steps that vary a lot dissolve the convoy.
 TEST(Convoy, EqualAsynchronousWorkersThatOverlapPushesFallIntoStep) {
   const auto step = [](bool overlap, double sigma, double bandwidth) {
     ToySystem toy;
@@ -193,7 +193,8 @@ TEST(Convoy, EqualAsynchronousWorkersThatOverlapPushesFallIntoStep) {
     system.messages = {back, front};
     const auto drawn = system.factor;
     system.factor = [drawn](int worker, int batch) {
-      return drawn(worker, batch) * (batch == 0 ? 1 + worker / 6.0 : 1);  // 5 ms after each other
+      // the starts are 5 ms apart
+      return drawn(worker, batch) * (batch == 0 ? 1 + worker / 6.0 : 1);
     };
     const PsTrace trace = run_parameter_server(system);
     const std::size_t half = trace.step_ends.size() / 2;
@@ -220,7 +221,7 @@ TEST(SteadyState, StopsEarlyAndSaysSo) {
   EXPECT_NEAR(mean_step(stopped) / mean_step(whole), 1, 1e-9);
 }
 
-// A worker gets faster for nine steps; steps before the steady state are left out.
+// A worker gets faster for nine steps; the report leaves these steps out.
 TEST(SteadyState, ReportsNothingOfTheApproach) {
   ToySystem toy;
   toy.workers = 2;
@@ -237,7 +238,8 @@ TEST(SteadyState, ReportsNothingOfTheApproach) {
   EXPECT_NEAR(total(trace.split), step_times(trace).back(), 1e-9);
 }
 
-// The slowest worker sets the pace, so that steps of equal length need not be equal.
+// The slowest worker sets the step time, so steps of equal length may still have different parts;
+// only equal parts count as steady.
 TEST(SteadyState, IsOneOfEveryPart) {
   ToySystem toy;
   toy.workers = 2;
@@ -260,7 +262,7 @@ TEST(WorkerSteps, SayWhoDidThem) {
   const PsTrace equal = run_parameter_server(make_system(toy));
   ASSERT_EQ(equal.worker_steps.size(), 1U);
   EXPECT_EQ(equal.worker_steps.begin()->second, toy.workers);
-  // One of four workers is ten times slower, and makes a tenth of the steps of another.
+  // One of four workers is ten times slower and makes a tenth of another worker's steps.
   const PsTrace uneven = with_slow_worker(toy, 10);
   std::int64_t steps = 0, workers = 0;
   for (const auto& [made, by] : uneven.worker_steps) {
@@ -270,7 +272,7 @@ TEST(WorkerSteps, SayWhoDidThem) {
   EXPECT_EQ(workers, toy.workers);
   EXPECT_NEAR(static_cast<double>(steps), 99.0 * toy.workers, toy.workers);
   EXPECT_LT(uneven.worker_steps.begin()->first, 0.25 * uneven.worker_steps.rbegin()->first);
-  // Its own part of a mean step is no longer for that: it makes fewer of them.
+  // The slow worker's own part of a mean step is not longer, because it makes fewer steps.
   double all = 0;
   for (const RankTimes& worker : uneven.workers) all += worker.steps;
   EXPECT_NEAR(all, toy.workers, 0.05 * toy.workers);
@@ -321,7 +323,7 @@ RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
   RC_ASSERT(std::abs(total(trace.split) / mean_step(trace) - 1) < 1e-9);
   RC_ASSERT(trace.split.waiting >= -1e-12);
   RC_ASSERT(trace.split.exposed_communication >= -1e-12);
-  // Pulled bytes were pushed before; the rest was on its way when the run ended.
+  // Pulled bytes were pushed before; the rest is in flight when the run ends.
   const double on_the_way = toy.bytes * toy.workers;
   RC_ASSERT(trace.pulled_bytes <= trace.pushed_bytes * (1 + 1e-12));
   RC_ASSERT(trace.pushed_bytes <= trace.pulled_bytes + on_the_way * (1 + 1e-12));
@@ -329,7 +331,7 @@ RC_GTEST_PROP(ParameterServer, PartsAddUpAndBytesReturn, ()) {
   RC_ASSERT(trace.server_busy <= 1 + 1e-9);
 }
 
-// A worker has a host of its own to tell of where issuing its layers takes time, and only there.
+// A worker's host is reported as a stream only if issuing layers takes it time.
 TEST(Observed, AHostThatTakesNoTimeIsNotTold) {
   struct Listener final : Observer {
     bool watches(std::string_view, int) const override { return true; }
@@ -365,12 +367,13 @@ TEST(Speed, ManyAsynchronousWorkersOnOneLink) {
     ToySystem toy = jittery(workers, asynchronous());
     toy.steps = 1000;
     const PsSystem system = make_system(toy);
-    const std::clock_t begin = std::clock();  // of this process: others may need the cores, too
+    // of this process, because other processes may need the cores
+    const std::clock_t begin = std::clock();
     run_parameter_server(system);
     return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
-  // Time per update hardly grows with the number of workers: no O(flows) per event. How long it
-  // takes a benchmark says.
+  // The time per update hardly grows with the number of workers: an event does not cost O(flows).
+  // The benchmark measures the time itself.
   EXPECT_LT(seconds(512), 8 * 4 * seconds(64));
 }
 

@@ -1,4 +1,4 @@
-// Does the simulated parameter server obey the formulas one can write down by hand?
+// Does the simulated parameter server obey the formulas that can be derived by hand?
 #include <gtest/gtest.h>
 
 #include "ps_fixture.hpp"
@@ -8,7 +8,8 @@ namespace {
 
 constexpr double kExact = 1e-9;
 
-// T = compute + W*M/S over the server's link + W sums and one update + W*M/S back (fact 78).
+// With W workers and S servers, a step is T = compute + W*M/S over the server's link + W sums and
+// an update + W*M/S back (fact 78).
 TEST(SynchronousServer, StepIsComputePushUpdatePull) {
   for (const int workers : {1, 2, 5, 8, 64}) {
     for (const int servers : {1, 2, 4}) {
@@ -38,7 +39,7 @@ TEST(SynchronousServer, StepIsComputePushUpdatePull) {
   }
 }
 
-// A worker's period is its own cycle alone, or W turns of the server when that is busy longer.
+// A worker's period is its own cycle, or W turns of the server if these take longer.
 TEST(AsynchronousServer, PeriodIsOwnCycleOrTheServersRound) {
   for (const int workers : {4, 16}) {
     for (const double update : {1e-5, 1e-3, 20e-3, 80e-3}) {
@@ -55,9 +56,9 @@ TEST(AsynchronousServer, PeriodIsOwnCycleOrTheServersRound) {
   }
 }
 
-// The server works on the core on which worker 0 computes. It answers worker 1 while worker 0
-// computes: both at half speed, so that service takes twice as long and worker 0 loses one service.
-// Worker 0's own service finds the core free. Both workers then need compute and two services.
+// The server shares the core of worker 0. While it answers worker 1, worker 0 computes, and both
+// run at half speed: the service takes twice as long, and worker 0 loses one service time. Worker
+// 0's own service finds the core free. Both workers need compute and two services.
 TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
   for (const bool transfers : {false, true}) {
     ToySystem toy;
@@ -80,11 +81,12 @@ TEST(AsynchronousServer, OnTheCoreOfAWorkerBothSlowDown) {
     EXPECT_NEAR(step_times(together).back(), compute + 2 * service, kExact);
     EXPECT_NEAR(mean_staleness(together), mean_staleness(apart), kExact);
     EXPECT_NEAR(total(together.split), mean_step(together), kExact);
-    EXPECT_NEAR(together.split.backward, toy.backward + service / 2, kExact);  // mean of two
+    // the mean of two workers
+    EXPECT_NEAR(together.split.backward, toy.backward + service / 2, kExact);
   }
 }
 
-// All workers wait for the server, so its core is free for it.
+// Under sync all workers wait while the server works, so sharing a core costs nothing.
 TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
   ToySystem toy;
   toy.update = 5e-3;
@@ -94,8 +96,8 @@ TEST(SynchronousServer, OnTheCoreOfAWorkerCostsNothing) {
   EXPECT_EQ(run_parameter_server(system).step_ends, apart.step_ends);
 }
 
-// Messages between a server and the worker on its core take the measured time of one core; other
-// messages are unchanged.
+// Messages between a server and the worker on its core take the time measured on one core; other
+// messages do not change.
 TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
   ToySystem toy;
   toy.workers = 2;
@@ -112,8 +114,8 @@ TEST(SynchronousServer, MessagesOnOneCoreTakeLonger) {
 }
 
 // Equal workers that start together stay together on a fairly shared link: all push, then all pull,
-// and the two directions of the link are never busy at once. Random compute times pull them apart,
-// towards the bound of a duplex link, W*M/B, which nothing can beat.
+// and the link's two directions are never busy at once. Random compute times separate them. The
+// lower bound is W*M/B, the duplex link's time.
 TEST(AsynchronousServer, SharedLinkKeepsEqualWorkersTogether) {
   ToySystem toy;
   toy.workers = 16;
@@ -129,8 +131,8 @@ TEST(AsynchronousServer, SharedLinkKeepsEqualWorkersTogether) {
   EXPECT_GE(apart, one_way);
 }
 
-// One worker at a time, transfers included: period = max(compute + service, W * service), what a
-// single-threaded send/receive server does.
+// A single-threaded server serves one worker at a time, transfers included: the period is
+// max(compute + service, W * service).
 TEST(AsynchronousServer, SerialServerFollowsTheTwoRegimeFormula) {
   for (const int workers : {2, 3, 8}) {
     for (const double compute : {0.01, 0.1, 0.4}) {
@@ -153,8 +155,8 @@ TEST(AsynchronousServer, SerialServerFollowsTheTwoRegimeFormula) {
   }
 }
 
-// The end of an answer is in buffers while the server already takes the next push: one worker alone
-// notices nothing, of many the server is the bottleneck and has that much less to do.
+// The end of an answer is still in the buffers when the server takes the next push. A single worker
+// does not notice; with many workers the server is the bottleneck and saves that time.
 TEST(AsynchronousServer, SerialServerIsFreeBeforeItsAnswerHasArrived) {
   for (const int workers : {1, 8}) {
     ToySystem toy;
@@ -188,7 +190,8 @@ TEST(SynchronousServer, SerialServerReceivesAndAnswersOneByOne) {
   const PsTrace trace = run_parameter_server(system);
   const double transfer = toy.bytes / toy.bandwidth;
   const double service = toy.keep + 3 * toy.accumulate + toy.update;
-  // Worker 0 is answered first and begins its next step then; its push waits for the last answer.
+  // Worker 0 is answered first and begins its next step at once; its next push waits until the
+  // server has sent the last answer.
   const double expected = std::max(4 * transfer + service + transfer + toy.forward + toy.backward,
                                    8 * transfer + service);
   EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact);
@@ -209,7 +212,8 @@ TEST(AsynchronousServer, EqualWorkersSeeAllOthersOnceBetweenPullAndPush) {
   }
 }
 
-// Keys pushed one after the other: transfers and updates of different keys overlap like a pipeline.
+// If keys are pushed one after the other, transfers and updates of different keys overlap as in a
+// pipeline.
 TEST(SynchronousServer, PartsOverlapTransferAndUpdate) {
   ToySystem toy;
   toy.workers = 1;
@@ -229,7 +233,7 @@ TEST(SynchronousServer, PartsOverlapTransferAndUpdate) {
   EXPECT_NEAR(step_times(trace).back() / expected, 1, kExact);
 }
 
-// Gradients of the later segment are pushed while the earlier layers still compute.
+// The gradients of the later segment are pushed while the earlier layers still compute.
 TEST(SynchronousServer, OverlapHidesTheFirstPush) {
   ToySystem toy;
   toy.workers = 1;
@@ -248,7 +252,7 @@ TEST(SynchronousServer, OverlapHidesTheFirstPush) {
   EXPECT_NEAR(trace.split.exposed_communication, 2 * transfer, kExact);
 }
 
-// The loader needs longer than the rest of the step: it sets the pace.
+// The loader takes longer than the rest of the step and sets the pace.
 TEST(SynchronousServer, SlowLoaderIsTheStepTime) {
   ToySystem toy;
   PsSystem system = make_system(toy);
@@ -259,8 +263,8 @@ TEST(SynchronousServer, SlowLoaderIsTheStepTime) {
   EXPECT_NEAR(trace.split.data_loading, 0.5 - rest, kExact);
 }
 
-// The loader gets ahead in a long first step. Steps are equal, and too short, until that lead is
-// used up.
+// The loader gets ahead in a long first step. The steps after it are equal and shorter than the
+// loader's time until this lead is used up.
 TEST(SynchronousServer, IsNotSteadyWhileTheLoaderLosesItsLead) {
   ToySystem toy;
   PsSystem system = make_system(toy);

@@ -1,4 +1,4 @@
-// Servers on hosts with and without GPUs (BytePS): does an exchange reach its optimum?
+// With servers on hosts with and without GPUs (BytePS), does an exchange reach its optimum?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -14,8 +14,7 @@ namespace {
 
 constexpr double nic = 10e9;
 
-// One GPU a machine, and nothing that takes time but NICs: copies, sums and updates are for
-// nothing.
+// Machines with one GPU each. Only the NICs take time; copies, sums and updates cost nothing.
 Job nics_alone(int gpu_machines) {
   Job job = toy_job(gpu_machines, 1);
   job.machine.host.memory_bandwidth = 0;
@@ -33,8 +32,8 @@ ParameterServerOptions byteps(int cpu_machines) {
   return options;
 }
 
-// Time of a step beyond compute and the workers' update, over that of one model on one NIC. Each
-// message is cut into so many parts.
+// The time of an exchange in units of M / B (one model over one NIC): the step without compute and
+// the workers' update. Each message is cut into `parts` parts.
 double exchange(int n, int k, int parts, int credit = 0) {
   PsJob ps = build_parameter_server(nics_alone(n), byteps(k));
   ps.system.credit = credit;
@@ -56,8 +55,8 @@ double optimum(double n, double k) {
   return 2 * n * (n - 1) / (n * n + k * n - 2 * k);
 }
 
-// Fact H127: the NICs of all machines carry equally much, and no more than the optimum, but for
-// parts of elements.
+// Fact H127: the NICs of all machines carry equally much, the optimum, up to the rounding to whole
+// elements.
 TEST(CpuMachines, EveryNicCarriesTheSame) {
   for (const auto& [n, k] : {std::pair{2, 0}, {4, 0}, {4, 1}, {4, 2}, {4, 4}, {7, 5}, {8, 3}}) {
     const StrategyResult result = ParameterServer(byteps(k)).simulate(nics_alone(n));
@@ -69,8 +68,8 @@ TEST(CpuMachines, EveryNicCarriesTheSame) {
   }
 }
 
-// Pushes of one part and answers of the one before share the NICs evenly: without CPU machines the
-// ring's bound.
+// The pushes of one part and the answers of the part before share the NICs evenly. Without CPU
+// machines the time is a ring's.
 TEST(CpuMachines, NoneIsAsFastAsARing) {
   for (const int n : {2, 4, 8}) {
     for (const int parts : {1, 4, 64}) {
@@ -79,8 +78,8 @@ TEST(CpuMachines, NoneIsAsFastAsARing) {
   }
 }
 
-// As many as machines with GPUs: M / B, and the first part's push or the last one's answer, which
-// nothing runs beside.
+// With as many CPU machines as GPU machines the time is M / B, plus the first part's push or the
+// last part's answer, beside which nothing else runs.
 TEST(CpuMachines, AsManyAsGpuMachinesHalveIt) {
   for (const int n : {2, 4, 8}) {
     for (const int parts : {1, 4, 64}) {
@@ -89,9 +88,9 @@ TEST(CpuMachines, AsManyAsGpuMachinesHalveIt) {
   }
 }
 
-// In between, messages to a CPU machine are longer than others. With one to each server under way
-// at a time these are over first, and two of n = 4 leave what remains to 2 B / 4: 1.6 M / B instead
-// of 1.2.
+// With fewer CPU machines, messages to these are longer than others. With one message in flight to
+// each server, the short messages end first. If n = 4, two are left, which use 2 B / 4: the
+// time is 1.6 M / B instead of 1.2.
 TEST(CpuMachines, AWindowComesNearTheOptimum) {
   EXPECT_NEAR(exchange(4, 2, 64), 1.6 + 1.0 / 64, 1e-9);
   double last = 2;
@@ -104,7 +103,8 @@ TEST(CpuMachines, AWindowComesNearTheOptimum) {
   EXPECT_LT(last, 1.03);
 }
 
-// But for the first part's push and the last one's answer, which without CPU machines do not wait.
+// The tolerance allows for the first part's push and the last part's answer, which do not wait
+// without CPU machines.
 RC_GTEST_PROP(CpuMachines, OneMoreIsNeverSlower, ()) {
   constexpr int parts = 64;
   const int n = *rc::gen::inRange(2, 7), k = *rc::gen::inRange(0, n);
@@ -117,7 +117,7 @@ TEST(CpuMachines, MoreThanGpuMachinesAreRefused) {
   EXPECT_NO_THROW(ParameterServer(byteps(1)).simulate(nics_alone(1)));
 }
 
-// Three nodes of eight GPUs and one server: the node's sum travels once.
+// Three nodes of eight GPUs have one server: the sum of each node travels once.
 TEST(LocalReduction, ANodePushesAndPullsOnce) {
   Job job = nics_alone(24);
   job.machine.gpus_per_node = 8;
@@ -139,7 +139,7 @@ TEST(LocalReduction, ANodePushesAndPullsOnce) {
   EXPECT_NEAR(total(result.split) / mean_of(result), 1, 1e-9);
 }
 
-// The work of three pushes, not of 24.
+// The server does the work of three pushes, not of 24.
 TEST(LocalReduction, AServerSumsOnceForEachNode) {
   Job job = toy_job(24, 8);
   job.machine.host.memory_bandwidth = 1e9;
@@ -150,7 +150,7 @@ TEST(LocalReduction, AServerSumsOnceForEachNode) {
   EXPECT_NEAR(all / ((2 + 3 * 2) * kModelBytes / 0.8e9), 1, 1e-9);
 }
 
-// A worker keeps the optimizer's state, and the server on its GPU does not.
+// The worker keeps the optimizer's state; the server on the worker's GPU keeps none.
 TEST(WorkersUpdate, TheStateIsTheirs) {
   Job job = toy_job(4);
   job.optimizer.name = OptimizerKind::adam;

@@ -1,5 +1,5 @@
-// Do the two executors play the parameter server alike? Asynchronous trajectories are chaotic
-// (amplified rounding), so beyond short runs only statistics can agree.
+// Do the two executors simulate the parameter server alike? Asynchronous runs are chaotic, because
+// they amplify rounding, so longer runs can agree only in statistics.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace lockstep::testing::ps_executors_test {
 namespace {
 
-// The figures on which both executors must agree.
+// The figures in which both executors must agree.
 struct Summary {
   double mean_step = 0, p90_step = 0, staleness = 0, server_busy = 0, link_busy = 0, bytes = 0;
   StepSplit split;
@@ -64,7 +64,7 @@ void expect_equal(const PsSystem& system) {
 }
 
 ToySystem async_toy(int workers, int steps) {
-  ToySystem toy;  // the case of facts/simgrid.md: 100 MB, 50 GB/s, 20 ms, sigma 0.3, 50 us
+  ToySystem toy;  // 100 MB, 50 GB/s, 20 ms, sigma 0.3, 50 us
   toy.workers = workers;
   toy.forward = 0.020;
   toy.backward = 0;
@@ -76,7 +76,7 @@ ToySystem async_toy(int workers, int steps) {
   return toy;
 }
 
-// Several pushes of a worker under way together, and reductions before and after they travel.
+// A worker has several pushes in flight, with reductions inside the node before and after.
 TEST(BothExecutors, PlayWindowsAndLocalReductionsAlike) {
   ToySystem toy = async_toy(4, 6);
   toy.rule = bulk_synchronous(4);
@@ -109,7 +109,7 @@ TEST(BothExecutors, PlaySynchronousStepsWithJitterAlike) {
   }
 }
 
-// Identical ranks are one worker whose messages are so many flows.
+// Identical ranks are one worker whose messages count as that many flows.
 TEST(BothExecutors, PlayFoldedWorkersAlike) {
   ToySystem toy;
   toy.workers = 2;
@@ -139,7 +139,8 @@ TEST(BothExecutors, PlayASerialServerOnTheCoreOfAWorkerAlike) {
   expect_equal(system);
 }
 
-// Transfers are short: little amplifies rounding, and whole runs of every variant are equal.
+// Transfers are short, so rounding is amplified little, and whole runs of every variant must be
+// equal.
 TEST(BothExecutors, PlayEveryRuleAlike) {
   ParameterServerOptions softsync, backup, modified;
   softsync.consistency = Consistency::softsync;
@@ -257,7 +258,7 @@ TEST(BothExecutors, PullWithPrioritiesAlike) {
   }
 }
 
-// Among messages that are ready at one moment, the last is the most urgent.
+// Among messages that are ready at the same moment, the last one is the most urgent.
 TEST(BothExecutors, SendTheMostUrgentOfAMomentAlike) {
   PsSystem system = two_layers(3);
   for (PsMessage& message : system.messages) message.segment = 3;
@@ -267,7 +268,7 @@ TEST(BothExecutors, SendTheMostUrgentOfAMomentAlike) {
   expect_equal(system);
 }
 
-// Each server of a place has a lane, or all have one.
+// The servers of a place have a lane each, or one lane together.
 TEST(BothExecutors, SendToServersOfOnePlaceAlike) {
   std::vector<double> steps;
   for (const bool one_lane : {false, true}) {
@@ -294,10 +295,10 @@ TEST(BothExecutors, BeginAsynchronousRunsAlike) {
   }
 }
 
-// Rounding grows by a factor of some three in every step of all workers: what differs in the last
-// bit at the first update differs by 1e-9 s after 300, and then in everything. The p90 of 10 runs
-// of 100 steps moves by 1 % (one sigma) with the 13th digit of the bandwidth, on either executor;
-// of what is played here 2 % are three sigma of the ratio.
+// Rounding grows about threefold in every step of all workers: a difference in the last bit at the
+// first update is 1e-9 s after 300 updates, and later affects everything. On either executor, the
+// p90 of 10 runs of 100 steps moves by 1 % (one sigma) with the 13th digit of the bandwidth. For
+// this test's runs, 2 % are three sigma of the ratio.
 TEST(BothExecutors, FindTheSameStatisticsOfAsynchronousRuns) {
   const int steps = 300, workers = 16, seeds = 16;
   double time_ratio = 0, p90_ratio = 0, staleness_ratio = 0;

@@ -25,7 +25,7 @@ TEST(Participants, AreAsManyAsAskedAndDifferFromRoundToRound) {
     EXPECT_EQ(drawn, participants(20, 5, 1, version));
     for (std::size_t w = 0; w < rounds.size(); ++w) rounds[w] += drawn[w];
   }
-  // 50 of 200 rounds each, with a standard deviation of 6.
+  // Each worker takes part in 50 of 200 rounds, with a standard deviation of 6.
   EXPECT_GT(*std::min_element(rounds.begin(), rounds.end()), 25);
   EXPECT_LT(*std::max_element(rounds.begin(), rounds.end()), 75);
   EXPECT_NE(participants(20, 5, 1, 0), participants(20, 5, 2, 0));
@@ -43,7 +43,7 @@ PsSystem sampled(int workers, int drawn, int backup = 0) {
   return system;
 }
 
-// Federated averaging: a round is as long as its slowest participant (McMahan et al. 2017).
+// In federated averaging a round takes as long as its slowest participant (McMahan et al. 2017).
 TEST(Federated, ARoundTakesItsSlowestParticipant) {
   const int workers = 12, drawn = 4;
   const PsTrace trace = run_parameter_server(sampled(workers, drawn));
@@ -66,7 +66,7 @@ TEST(Federated, ARoundTakesItsSlowestParticipant) {
   }
 }
 
-// More workers are drawn than waited for: the slowest are left out, and the round is shorter.
+// If more workers are drawn than needed, the slowest are left out and the round is shorter.
 TEST(Federated, SparesTheSlowestOfThoseDrawn) {
   const PsTrace all = run_parameter_server(sampled(12, 6)),
                 some = run_parameter_server(sampled(12, 6, 2));
@@ -98,7 +98,7 @@ ParameterServerOptions pushing_parameters(int every) {
   return options;
 }
 
-// Workers that step by themselves update in each batch, and the server does not.
+// A worker that pushes parameters updates them in every batch, and the server has no update.
 TEST(PushedParameters, AreStepsOfTheWorker) {
   const Job job = toy_job(4);
   const PsJob gradients = build_parameter_server(job, [] {
@@ -138,7 +138,8 @@ TEST(PushedParameters, AreLargerWhereTheServerMustNotSeeThem) {
   EXPECT_NEAR(hidden.pull_bytes / plain, 1, exact);
 }
 
-// Workers take batches in proportion to their samples: the mean worker as many as without.
+// Workers take batches in proportion to their samples; the mean worker takes as many as with even
+// data.
 TEST(UnevenData, TakesAsLongAsEachWorkersShare) {
   const Job job = toy_job(16);
   ParameterServerOptions options = pushing_parameters(10);
@@ -165,7 +166,8 @@ TEST(UnevenData, AClassesSkewMovesNoTime) {
   EXPECT_EQ(mean_of(make_strategy(options)->simulate(job)), even);
 }
 
-// Each worker keeps the parameters that it pulled; a server with an outer optimizer its momentum.
+// Each worker keeps the parameters that it pulled. A server with an outer optimizer keeps its
+// momentum.
 TEST(PushedParameters, KeepWhatWasPulled) {
   const Job job = toy_job(4);
   ParameterServerOptions elastic;
@@ -177,7 +179,7 @@ TEST(PushedParameters, KeepWhatWasPulled) {
   on_gpu.placement = ServerPlacement::gpu;
   const double mean = make_strategy(on_gpu)->memory(job).allocated;
   on_gpu.outer = NesterovOuter{};
-  // Ten tensors of 20 MB in whole blocks of 2 MiB.
+  // Ten tensors of 20 MB take whole blocks of 2 MiB.
   EXPECT_EQ(make_strategy(on_gpu)->memory(job).allocated - mean, 10 * 20 * 1024.0 * 1024.0);
 }
 

@@ -1,5 +1,5 @@
-// Small hand-made parameter-server systems for the tests: W equal workers, S servers, one shared
-// link in front of each server.
+// Small hand-made parameter-server systems: W equal workers and S servers, each server behind one
+// shared link. Used by tests of the parameter server.
 #pragma once
 
 #include <cmath>
@@ -68,9 +68,9 @@ inline PsSystem make_system(const ToySystem& toy) {
   return system;
 }
 
-// One worker, two layers of 10 ms forward, over 10 GB/s. Backward of the back layer takes 20 ms, of
-// the front layer 25 ms. The back layer pushes `parts` messages of 100 MB, the front layer one: 10
-// ms each way.
+// One worker over 10 GB/s with two layers of 10 ms forward. Backward takes 20 ms in the back layer
+// and 25 ms in the front layer. The back layer pushes `parts` messages of 100 MB and the front
+// layer one; a message takes 10 ms each way.
 inline PsSystem two_layers(int parts) {
   ToySystem toy;
   toy.workers = 1;

@@ -1,6 +1,6 @@
-// A job for parameter servers with simple costs: ten layers of five million parameters, 30 ms of
-// compute, GPUs with PCIe of 24 GB/s of their own on hosts with much memory bandwidth. Used by
-// tests of whole jobs; ps_fixture.hpp has smaller systems.
+// A job for parameter servers with simple costs: ten layers of five million parameters and 30 ms of
+// compute, on GPUs with their own PCIe links of 24 GB/s and hosts with much memory bandwidth. Used
+// by tests of whole jobs; ps_fixture.hpp has smaller systems.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace lockstep::testing {
 
-// Every layer takes 1 ms forward and 2 ms backward on the device and a tenth of that on the host.
+// Every layer takes 1 ms forward and 2 ms backward on the device, and a tenth of that on the host.
 class FixedCosts final : public ComputeCosts {
  public:
   LayerCost layer(const TrainingStep&, std::size_t) const override {

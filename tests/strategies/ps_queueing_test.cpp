@@ -1,5 +1,5 @@
-// Do servers, their links and the workers who wait obey the laws of queues and order statistics?
-// M workers that think for an exponential time are, when there are many of them, a Poisson stream.
+// Do servers, links and waiting workers obey the laws of queues and order statistics? M workers
+// that compute for an exponential time form a Poisson stream if M is large.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ double think(std::uint64_t seed, int worker, int step) {
                            .event = 0});
 }
 
-// Asynchronous workers who compute for an exponential time of mean `compute`; nothing else takes
+// Asynchronous workers that compute for an exponential time with mean `compute`; nothing else takes
 // time.
 PsSystem poisson(int workers, int steps, double compute) {
   ToySystem toy;
@@ -45,7 +45,7 @@ double load_of(const PsTrace& trace) {
   return many * service / mean_step(trace);
 }
 
-// M/D/1: a queue in front of a server whose updates all take the same time.
+// M/D/1: with a constant update time the mean wait is service * rho / (2 (1 - rho)).
 TEST(Queues, WaitAtAServerIsThatOfMD1) {
   for (const double load : {0.3, 0.6}) {
     PsSystem system = poisson(many, 400, compute_for(load));
@@ -59,8 +59,9 @@ TEST(Queues, WaitAtAServerIsThatOfMD1) {
   }
 }
 
-// M/M/1: one message at a time, whose transfer takes an exponential time: each worker's own, at the
-// quantiles of the distribution.
+// M/M/1: a serial server takes one message at a time, with an exponential transfer time. Each
+// worker has a constant time of its own, at the quantiles of the distribution. The mean wait is
+// service * rho / (1 - rho).
 TEST(Queues, WaitAtASerialServerIsThatOfMM1) {
   for (const double load : {0.3, 0.5}) {
     PsSystem system = poisson(many, 500, compute_for(load));
@@ -80,8 +81,8 @@ TEST(Queues, WaitAtASerialServerIsThatOfMM1) {
   }
 }
 
-// A link that all share fairly is processor sharing: the mean time of a transfer is that of M/M/1,
-// whatever the distribution of sizes (here all are equal).
+// A fairly shared link is processor sharing: the mean time of a transfer is M/M/1's, service / (1 -
+// rho), for any distribution of sizes (here all are equal).
 TEST(Queues, TimeOnASharedLinkIsThatOfMM1) {
   for (const double load : {0.3, 0.6}) {
     PsSystem system = poisson(many, 200, compute_for(load));
@@ -92,7 +93,8 @@ TEST(Queues, TimeOnASharedLinkIsThatOfMM1) {
   }
 }
 
-// The throughput of asynchronous workers is their own pace, or the server's if that is lower.
+// The throughput of asynchronous workers is the sum of their own paces, or the server's pace if
+// that is lower.
 TEST(AsynchronousThroughput, IsThatOfTheWorkersOrOfTheServer) {
   const std::vector<double> speeds{1, 1.3, 1.7, 2.9, 0.8, 1.1};
   for (const double update : {1e-6, 20e-3, 60e-3}) {
@@ -111,8 +113,8 @@ TEST(AsynchronousThroughput, IsThatOfTheWorkersOrOfTheServer) {
   }
 }
 
-// A synchronous step ends with the update after the last gradient: each is added when it arrives
-// and the server is free.
+// A synchronous step ends with the update after the last gradient. Each gradient is added when it
+// has arrived and the server is free.
 TEST(SynchronousSteps, AreTheSlowestWorkerAndWhatTheServerHasLeftToDo) {
   ToySystem toy;
   toy.workers = 12;
@@ -141,7 +143,7 @@ TEST(SynchronousSteps, AreTheSlowestWorkerAndWhatTheServerHasLeftToDo) {
   }
 }
 
-// Fact 145: of n exponential times the slowest takes H_n means, the k-th H_n - H_{n-k}.
+// Fact 145: the slowest of n exponential times takes H_n means, the k-th H_n - H_{n-k}.
 TEST(SynchronousSteps, WaitForTheSlowestAsOrderStatisticsSay) {
   const int workers = 16, steps = 4000;
   const auto harmonic = [](int n) {

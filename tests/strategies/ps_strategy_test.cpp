@@ -1,4 +1,4 @@
-// Does a whole job on a machine come out as the formulas say: placements, keys, traffic, memory?
+// Does a whole job on a machine follow the formulas for placements, keys, traffic and memory?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -11,7 +11,8 @@
 namespace lockstep::testing::ps_strategy_test {
 namespace {
 
-// PCIe is private, host memory wide: T = compute + M/PCIe + sums and update + M/PCIe.
+// Each GPU has its own PCIe link, and host memory is fast: T = compute + M/PCIe + sums and update +
+// M/PCIe.
 TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
   for (const int gpus : {1, 2, 4}) {
     const Job job = toy_job(gpus);
@@ -36,7 +37,7 @@ TEST(ParameterServerJob, SynchronousOnTheHostOfOneNode) {
   }
 }
 
-// Sums in a host memory of unknown bandwidth count for nothing, and not for ever.
+// If the host's memory bandwidth is unknown, sums take no time instead of an infinite time.
 TEST(ParameterServerJob, UnknownMemoryOfTheHostIsNotWaitedFor) {
   Job job = toy_job(4);
   const double usual = mean_of(ParameterServer({}).simulate(job));
@@ -46,7 +47,7 @@ TEST(ParameterServerJob, UnknownMemoryOfTheHostIsNotWaitedFor) {
   EXPECT_LT(unknown, usual);
 }
 
-// The loader needs longer than all else: it sets the pace, once for each micro-batch.
+// The loader takes longer than all else and sets the pace, once for each micro-batch.
 TEST(ParameterServerJob, EveryMicroBatchWaitsForItsData) {
   for (const int micro_batches : {1, 2, 4}) {
     Job job = toy_job(2);
@@ -56,8 +57,8 @@ TEST(ParameterServerJob, EveryMicroBatchWaitsForItsData) {
   }
 }
 
-// Each worker's push lies in a buffer of its own, with as many bytes an element as travel. Tensors
-// of 10 and 20 MiB fill their segments: nothing is rounded.
+// Each worker's push has a buffer of its own, with the bytes per element that travel. Tensors of 10
+// and 20 MiB fill their segments, so nothing is rounded.
 TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
   constexpr std::int64_t of_a_layer = 5 << 20;
   const auto of_server = [](Precision precision, double element_bytes) {
@@ -75,14 +76,14 @@ TEST(ParameterServerJob, ServerOnGpuReceivesWhatWorkersPush) {
            ParameterServer(on_host).memory(job).allocated;
   };
   const double elements = 10.0 * of_a_layer;
-  // Fp32 gradients of bf16 parameters: 4 bytes and not 2, and the update needs no wider copy of
-  // their sum.
+  // Fp32 gradients of bf16 parameters take 4 bytes instead of 2 in each buffer, and the update
+  // needs no wider copy of their sum.
   EXPECT_EQ(of_server(Precision::master_bf16_fp32_gradients, 0),
             of_server(Precision::master_bf16, 0) + (4 * 2 - 4) * elements);
   EXPECT_EQ(of_server(Precision::fp32, 2), of_server(Precision::fp32, 0) - 4 * 2 * elements);
 }
 
-// One GPU per node: the NIC of node 0 carries all the other nodes' pushes (fact 78).
+// With one GPU per node the NIC of node 0 carries the pushes of all other nodes (fact 78).
 TEST(ParameterServerJob, SynchronousAcrossNodesIsBoundByTheServersNic) {
   for (const int gpus : {2, 5, 32}) {
     Job job = toy_job(gpus, 1);
@@ -101,8 +102,8 @@ TEST(ParameterServerJob, SynchronousAcrossNodesIsBoundByTheServersNic) {
   }
 }
 
-// Two nodes below each leaf switch, whose uplink is as fast as half a NIC: the two workers of the
-// other leaf share it, that of the server's own leaf does not need it.
+// Each leaf switch has two nodes and an uplink as fast as half a NIC. The two workers of the other
+// leaf share the uplinks; the worker of the server's leaf does not need them.
 TEST(ParameterServerJob, UplinksOfAnOversubscribedTreeAreShared) {
   Job job = toy_job(4, 1);
   job.machine.fabric.nodes_per_leaf = 2;
@@ -121,7 +122,7 @@ TEST(ParameterServerJob, UplinksOfAnOversubscribedTreeAreShared) {
   EXPECT_EQ(busy_of(star, "uplink"), 0);
 }
 
-// The same with a trunk between two pairs of nodes.
+// A trunk between two pairs of nodes has the same effect as the uplinks.
 TEST(ParameterServerJob, TrunksAreShared) {
   Job job = toy_job(4, 1);
   const double rate = 5e9;
@@ -136,7 +137,7 @@ TEST(ParameterServerJob, TrunksAreShared) {
   EXPECT_EQ(busy_of(result, "uplink"), 0);
 }
 
-// A degraded uplink of one leaf: only traffic of this leaf is slow.
+// A degraded uplink slows only the traffic of its leaf.
 TEST(ParameterServerJob, OneUplinkMayBeSlow) {
   Job job = toy_job(6, 1);
   job.machine.fabric.nodes_per_leaf = 2;
@@ -150,13 +151,14 @@ TEST(ParameterServerJob, OneUplinkMayBeSlow) {
   // All four remote pushes enter the server's leaf over 10 GB/s, of which a quarter is left.
   EXPECT_NEAR(remote(1) - usual, 2 * (4 * kModelBytes / 2.5e9 - 5 * kModelBytes / 10e9),
               0.1 * usual);
-  EXPECT_EQ(remote(2), remote(3));  // both are below one leaf
+  EXPECT_EQ(remote(2), remote(3));  // both nodes are below one leaf
   EXPECT_LT(remote(2), remote(1));
   EXPECT_GT(remote(2), usual);
 }
 
-// A neighbour that takes half of every NIC: three pushes and answers through the server's take
-// twice as long. Where it only sends half of the time, in many short bursts, a third longer.
+// A neighbor takes half of every NIC, so three pushes and answers through the server's NIC take
+// twice as long. If the neighbor sends half of the time, in many short bursts, they take a third
+// longer.
 TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
   Job job = toy_job(4, 1);
   job.simulation.steps = 200;
@@ -171,11 +173,12 @@ TEST(ParameterServerJob, NeighboursTakeTheirShareOfLinks) {
   const StrategyResult bursts = ParameterServer({}).simulate(job);
   EXPECT_FALSE(bursts.extrapolated);
   EXPECT_NEAR((mean_of(bursts) - usual) / moving, 1 / 0.75 - 1, 0.02);
-  job.stragglers.neighbours[0].nodes = {1};  // a worker's, which has more than it needs
+  job.stragglers.neighbours[0].nodes = {1};  // a worker's NIC has more capacity than needed
   EXPECT_LT(mean_of(ParameterServer({}).simulate(job)) - usual, 0.02 * moving);
 }
 
-// Servers on every host: each holds 1/N of the model, and the NICs of all nodes work.
+// With a server on every host, each server holds 1/N of the model, and the NICs of all nodes carry
+// traffic.
 TEST(ParameterServerJob, ServersOnWorkersHostsSpreadTheTraffic) {
   const int nodes = 4;
   ParameterServerOptions options;
@@ -185,13 +188,13 @@ TEST(ParameterServerJob, ServersOnWorkersHostsSpreadTheTraffic) {
   options.placement = ServerPlacement::worker_host;
   const StrategyResult all_hosts = ParameterServer(options).simulate(job);
   EXPECT_DOUBLE_EQ(busy_of(one_host, "NIC"), (nodes - 1) * kModelBytes);
-  // Its own pushes to the others and its server's answers to them leave through the same NIC.
+  // A node's pushes to the other servers and its server's answers leave through the same NIC.
   EXPECT_DOUBLE_EQ(busy_of(all_hosts, "NIC"), 2 * (nodes - 1) * kModelBytes / nodes);
   EXPECT_LT(mean_of(all_hosts), 0.5 * mean_of(one_host));
   EXPECT_LT(all_hosts.split.exposed_communication, 0.4 * one_host.split.exposed_communication);
 }
 
-// Servers on hosts of their own: every worker is far, and S NICs share the traffic.
+// With servers on hosts of their own every worker is remote, and S NICs share the traffic.
 TEST(ParameterServerJob, ServersOnHostsOfTheirOwnAreFarFromEveryWorker) {
   for (const int servers : {1, 2, 4}) {
     ParameterServerOptions options;
@@ -214,8 +217,8 @@ TEST(ParameterServerJob, ServersOnHostsOfTheirOwnAreFarFromEveryWorker) {
   EXPECT_THROW(ParameterServer(options).simulate(toy_job(2, 8, 1)), ConfigError);
 }
 
-// The card of a server's own host, which is the node after the workers', at half its rate: what its
-// server receives and sends takes twice as long, and all wait for it.
+// Servers' own hosts are numbered after the workers' nodes. If such a host's card has half its
+// rate, its server's transfers take twice as long, and all workers wait for these.
 TEST(ParameterServerJob, AServersOwnHostMayHaveASlowCard) {
   ParameterServerOptions options;
   options.placement = ServerPlacement::own_hosts;
@@ -250,7 +253,7 @@ TEST(ParameterServerJob, ServerOnGpuUsesNvlinkAndTheDevicesMemory) {
 }
 
 // NCCL's measured rate between the GPUs of this machine limits all copies of a GPU together, in
-// each direction: more servers, or more GPUs, do not raise it.
+// each direction. More servers or more GPUs do not raise it.
 TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
   const auto seconds = [](int gpus, int servers) {
     Job job = toy_job(gpus, 4);
@@ -266,7 +269,8 @@ TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
   ASSERT_EQ(path, 3.1e9);
   for (int gpus = 2; gpus <= 4; ++gpus) {
     for (const int servers : {1, 2, 3, 4, 8, 64}) {
-      // A GPU sends its gradients to the others' servers and parameters to the others' workers.
+      // A GPU sends its gradients to the others' servers and its server's parameters to the others'
+      // workers.
       double most = 0;
       for (int gpu = 0; gpu < gpus; ++gpu) {
         const int own = servers / gpus + (gpu < servers % gpus ? 1 : 0);
@@ -276,13 +280,13 @@ TEST(ParameterServerJob, CopiesOfAGpuShareItsPathThroughTheHost) {
       EXPECT_GE(seconds(gpus, servers), most / path * (1 - 1e-9)) << gpus << " " << servers;
     }
   }
-  // One server: every further GPU costs a push and a pull one after the other.
+  // With one server, each further GPU adds a push and a pull, one after the other.
   EXPECT_NEAR(seconds(3, 1) - seconds(2, 1), 2 * all / path, 0.02 * all / path);
   EXPECT_NEAR(seconds(4, 1) - seconds(3, 1), 2 * all / path, 0.02 * all / path);
 }
 
-// Three workers push to the first GPU's server and pull from it, each message out of one GPU and
-// into another: what slows the copies down is no further link.
+// Three workers push to the first GPU's server and pull from it. Each message leaves one GPU and
+// enters another; the limit of the copies' rate must not count as a further link.
 TEST(ParameterServerJob, CopiesBetweenGpusCountOncePerPcieLink) {
   Job job = toy_job(4, 4);
   job.machine = load_machine("g5.12xlarge");
@@ -322,9 +326,10 @@ TEST(ParameterServerJob, AsynchronousEqualWorkersHaveStalenessWMinusOne) {
   }
 }
 
-// An update from a push of each worker, whom nobody makes wait: all but the last of a round get the
-// weights from before it. That equal workers are simulated as one must not hide it, nor end the run
-// as if all steps were alike: a jitter too small to matter, which forbids both, gives the same.
+// With a splitting of one, an update takes a push from each worker, and no worker waits: all but
+// the last worker of a round get the weights from before the update. Simulating equal workers as
+// one would hide this, and taking the steps as equal would end the run early. A tiny jitter forbids
+// both, and must give the same result.
 TEST(ParameterServerJob, SoftsyncWithOneUpdateARoundDoesNotKeepStep) {
   Job job = toy_job(8);
   job.simulation.network = NetworkKind::analytic;
@@ -476,8 +481,8 @@ TEST(ParameterServerJob, ThousandsOfRanksStayCheap) {
 RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   const int gpus = *rc::gen::inRange(1, 13);
   Job job = toy_job(gpus, *rc::gen::element(1, 2, 4), 16);
-  // Divisible by all numbers of servers: messages of unequal size that arrive at the same time
-  // would be served in an order that rounding decides.
+  // The count is divisible by all numbers of servers. Messages of unequal size that arrive at the
+  // same time would be served in an order that rounding decides.
   for (Layer& layer : edit_step(job).layers) layer.parameters[0].count = 6'000'000;
   edit_step(job).parameter_count = 60'000'000;
   job.machine.pcie.gpus_per_switch = *rc::gen::element(1, 2);
@@ -489,8 +494,8 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
     job.stragglers.neighbours = {{link, {}, 0.61, 11e-3, 17e-3}, {link, {1}, 0.3, 3e-3, 9e-3}};
     job.stragglers.slow_links = {{link, 0, 0.83}};
   }
-  // No round number, for the same reason: gradients of ranks whose speeds are as 9 to 10 to 11
-  // would arrive together.
+  // The spread is not a round number for the same reason: gradients of ranks with speeds of 9 to 10
+  // to 11 would arrive together.
   job.stragglers.per_rank_sigma = *rc::gen::element(0.0, 0.0937);
   ParameterServerOptions options;
   options.servers = *rc::gen::inRange(1, 4);
@@ -502,7 +507,7 @@ RC_GTEST_PROP(ParameterServerJob, SimplifiedLinksGiveTheSameTimes, ()) {
   ps.system.steps = 5;
   const PsTrace simple = run_parameter_server(ps.system);
 
-  // All links as links, every rank a worker of its own.
+  // The reference keeps every link as a link and every rank as a worker.
   PsSystem& full = ps.system;
   const RankSpeeds speeds(job);
   full.factor = [&, factors = speeds.factors(0)](int w, int) {

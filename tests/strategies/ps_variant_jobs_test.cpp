@@ -1,5 +1,5 @@
-// Variants of the parameter server in a whole job: their costs, and their schedules for the replay
-// of the training (elastic averaging, compression, weighting, backup workers).
+// Do variants of the parameter server in a whole job have the right costs, and the right schedules
+// for the replay of the training (elastic averaging, compression, weighting, backup workers)?
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr double exact = 1e-9;
 constexpr double elements = 50e6;
-constexpr double host_rate = 0.8 * 200e9;  // bytes/s that streaming reaches
-constexpr double device_rate = 1e12;       // of FixedCosts
+constexpr double host_rate = 0.8 * 200e9;  // bytes/s of streaming
+constexpr double device_rate = 1e12;       // bytes/s, as in FixedCosts
 
 double copy_of(double bytes) {
   return 8e-6 + bytes / 24e9;
@@ -26,16 +26,16 @@ double server_update(const Job& job) {
 }
 constexpr double compute = 30.1e-3;  // with the host's start
 
-// One worker, so there are no waits, and every part is its formula.
+// With one worker nothing waits, and every part is its formula.
 StrategyResult alone(const ParameterServerOptions& options) {
   Job job = toy_job(1);
   job.simulation.steps = 40;
   return ParameterServer(options).simulate(job);
 }
 
-// EASGD: the worker updates its own weights in every batch; in every tau-th both sets of weights
-// meet on the server (four streams of M bytes), and what comes back moves the worker (three), while
-// the host issues the first layers.
+// In EASGD the worker updates its own weights in every batch. In every tau-th batch both sets of
+// weights meet on the server (four streams of M bytes), and the result moves the worker's weights
+// (three streams) while the host issues the first layers.
 TEST(ElasticAveraging, AStepIsOwnUpdatesAndAShareOfAnExchange) {
   for (const int every : {1, 2, 5}) {
     ParameterServerOptions options;
@@ -63,7 +63,8 @@ TEST(ExchangeEvery, AddsUpGradientsOfSoManyBatches) {
   }
 }
 
-// Two copies, a cast before the push; weights come back whole.
+// The push is halved by a cast, one read of four and one write of two bytes; weights return in
+// full.
 TEST(Compression, HalvesThePushOnly) {
   ParameterServerOptions options;
   options.compression = HalfPush{};
@@ -76,8 +77,8 @@ TEST(Compression, HalvesThePushOnly) {
   EXPECT_NEAR(result.split.copies, cast, exact);
 }
 
-// A share of the elements travels with an index of four bytes each; choosing them reads all
-// gradients eight times.
+// A share of the elements travels with an index of four bytes for each element. Their choice reads
+// all gradients eight times.
 TEST(Compression, TopKSendsAShareWithIndices) {
   for (const double share : {0.01, 0.1}) {
     ParameterServerOptions options;
@@ -93,8 +94,8 @@ TEST(Compression, TopKSendsAShareWithIndices) {
   }
 }
 
-// DC-ASGD keeps the weights that each worker read (fact 85), and reads them again; a mean square of
-// the gradients is read and written where lambda is adaptive.
+// DC-ASGD keeps the weights that each worker read (fact 85) and reads them for the correction. With
+// an adaptive lambda it also reads and writes a mean square of the gradients.
 TEST(Compensation, CostsTheServerStreamsAndMemory) {
   ParameterServerOptions options;
   options.consistency = Consistency::async;
@@ -107,7 +108,7 @@ TEST(Compensation, CostsTheServerStreamsAndMemory) {
     EXPECT_NEAR(mean_of(alone(options)) - plain, (adaptive ? 4 : 2) * kModelBytes / host_rate,
                 exact);
     options.placement = ServerPlacement::gpu;
-    // Blocks of 2 MiB: ten for a tensor of 20 MB.
+    // A tensor of 20 MB takes ten blocks of 2 MiB.
     EXPECT_EQ(ParameterServer(options).memory(toy_job(4)).allocated - without,
               (adaptive ? 5 : 4) * 10 * 10 * 2 * 1024.0 * 1024);
   }
@@ -124,7 +125,7 @@ TEST(ModifiedAsync, TakesTheTimeOfItsBoundWhateverItsWeights) {
   EXPECT_EQ(mean_of(ParameterServer(modified).simulate(job)), expected);
   modified.weighting = Weighting::none;
   EXPECT_EQ(mean_of(ParameterServer(modified).simulate(job)), expected);
-  // Without its bound, and with rarer exchanges, it is faster.
+  // Without its bound and with rarer exchanges it is faster.
   modified.staleness_bound = 1000;
   EXPECT_LT(mean_of(ParameterServer(modified).simulate(job)), 0.95 * expected);
   modified.staleness_bound = 1;
@@ -132,7 +133,7 @@ TEST(ModifiedAsync, TakesTheTimeOfItsBoundWhateverItsWeights) {
   EXPECT_LT(mean_of(ParameterServer(modified).simulate(job)), expected);
 }
 
-// --- what the replay gets
+// --- schedules for the replay
 
 UpdateSchedule schedule_of(const ParameterServerOptions& options, int gpus = 4) {
   Job job = toy_job(gpus);
@@ -189,10 +190,10 @@ TEST(Schedules, SayWhatIsLeftOfAGradient) {
   EXPECT_EQ(schedule_of(options).largest_share, 0.02);
 }
 
-// --- wrong ones
+// --- refused and noted options
 
-// For eight workers, splittings 5, 6 and 7 make an update of each push, as 8 does; 3 makes one of
-// two pushes, as 4 does.
+// For eight workers the splittings 5, 6 and 7 make an update of each push, as 8 does; 3 makes an
+// update of two pushes, as 4 does.
 TEST(Softsync, SaysWhichSplittingAnUnevenOneIs) {
   const auto notes = [](int splitting, int workers) {
     ParameterServerOptions options;

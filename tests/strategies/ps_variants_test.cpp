@@ -1,5 +1,5 @@
-// Do the variants of the parameter server obey what their papers say? n-softsync, backup workers,
-// bounds that adapt, phases, exchanges every few batches, pulls that overlap, priorities.
+// Do the variants of the parameter server obey their papers: n-softsync, backup workers, bounds
+// that adapt, phases, exchanges every few batches, pulls that overlap, priorities?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr double exact = 1e-9;
 const PsRule async_rule = asynchronous();
 
-// Transfers and updates take no time, so only the rule has an effect.
+// A system in which transfers and updates take no time, so that only the rule has an effect.
 ToySystem pure(int workers, PsRule rule) {
   ToySystem toy;
   toy.workers = workers;
@@ -25,11 +25,11 @@ ToySystem pure(int workers, PsRule rule) {
   return toy;
 }
 
-// --- ssp beside sync
+// --- ssp compared with sync
 
-// With a lasting straggler both go at its pace. Under ssp every push is an update, and that of the
-// one for which all wait queues behind those of the others: which of the two is faster is a
-// question of the update, not of the rule.
+// With a lasting straggler both rules run at its pace. Under ssp every push is an update, and the
+// straggler's update queues behind the others'. The cost of an update therefore decides which rule
+// is faster.
 TEST(Ssp, PaysAnUpdateForEveryPush) {
   const auto step = [](PsRule rule, double update) {
     ToySystem toy = pure(8, rule);
@@ -62,7 +62,7 @@ TEST(Softsync, UpdatesFromAnNthOfTheWorkersAndNobodyWaits) {
   EXPECT_FALSE(softsync(16, 4)(16)->pusher_waits());
 }
 
-// Zhang et al. 2016: the mean staleness is about n, as a round of W pushes makes n updates.
+// Zhang et al. 2016: a round of W pushes makes n updates, so the mean staleness is about n.
 TEST(Softsync, StalenessIsAboutItsSplitting) {
   for (const int splitting : {1, 2, 4, 8, 16}) {
     double staleness = 0;
@@ -74,16 +74,16 @@ TEST(Softsync, StalenessIsAboutItsSplitting) {
       toy.seed = static_cast<std::uint64_t>(seed);
       staleness += mean_staleness(run_parameter_server(make_system(toy))) / seeds;
     }
-    // Its own push is part of an update, too: n (W - 1) / W on average.
+    // A worker's own push is part of an update, so the mean is n (W - 1) / W.
     EXPECT_NEAR(staleness, splitting * 15.0 / 16, 0.07 * splitting) << splitting;
   }
 }
 
-// The pace is that of asynchronous workers where the server costs nothing, and its queue is shorter
-// where an update costs more than a sum.
+// If the server is the bottleneck, fewer updates shorten its queue, because an update costs more
+// than a sum.
 TEST(Softsync, SparesUpdates) {
   ToySystem toy = pure(8, async_rule);
-  toy.forward = toy.backward = 1e-3;  // the server decides
+  toy.forward = toy.backward = 1e-3;  // the server is the bottleneck
   toy.update = 20e-3;
   toy.keep = toy.accumulate = 1e-3;
   toy.steps = 50;
@@ -106,8 +106,8 @@ TEST(BackupWorkers, NoneIsSynchronous) {
   EXPECT_THROW(backup(8, 8), ConfigError);
 }
 
-// Chen et al. 2016 written down again: an update ends with the N-th gradient on the present
-// weights; who is late begins with the weights that it finds when it has finished.
+// An independent version of Chen et al. 2016: an update takes the first N gradients on the present
+// weights. A late worker starts with the weights that it finds when it has finished.
 TEST(BackupWorkers, AnUpdateWaitsForTheFirstNOfThem) {
   for (const int spare : {1, 3}) {
     const int workers = 10, needed = workers - spare;
@@ -152,12 +152,12 @@ TEST(BackupWorkers, AnUpdateWaitsForTheFirstNOfThem) {
     }
     EXPECT_EQ(update, updates.size());
     EXPECT_GT(trace.dropped, 0);
-    EXPECT_EQ(trace.staleness.rbegin()->first, 0);  // nothing stale is used
+    EXPECT_EQ(trace.staleness.rbegin()->first, 0);  // no stale gradient is used
   }
 }
 
-// One worker of eight is three times slower. A backup worker more, and nobody waits for it; a step
-// is eight batches that were used, of which seven workers do one each.
+// One worker of eight is three times slower. With one backup worker no step waits for it. A step is
+// eight used batches, and seven workers make one each in a round.
 TEST(BackupWorkers, ASlowWorkerIsNotWaitedFor) {
   ToySystem toy = pure(8, backup(8, 1));
   toy.steps = 700;
@@ -172,10 +172,10 @@ TEST(BackupWorkers, ASlowWorkerIsNotWaitedFor) {
 // --- a bound that adapts (DSSP)
 
 TEST(AdaptiveBound, GoesAsFarAsTheSlowestWillSoonAllow) {
-  // The slowest pushes every 3 s, next at 3 s; the fastest every 1 s, at 1 s last.
-  EXPECT_EQ(best_extra({1, 1}, {0, 3}, 8), 2);  // then it is 3 s
+  // The slowest worker pushes every 3 s, next at 3 s. The fastest pushes every 1 s, last at 1 s.
+  EXPECT_EQ(best_extra({1, 1}, {0, 3}, 8), 2);  // its second further push is at 3 s
   EXPECT_EQ(best_extra({1, 1}, {0, 3}, 1), 1);
-  EXPECT_EQ(best_extra({3, 1}, {0, 3}, 8), 0);  // the slowest is there already
+  EXPECT_EQ(best_extra({3, 1}, {0, 3}, 8), 0);  // the slowest worker pushes at the same time
 }
 
 TEST(AdaptiveBound, LiesBetweenItsEnds) {
@@ -210,9 +210,9 @@ TEST(Phases, MeanStepIsThatOfItsParts) {
   }
 }
 
-// Workers are in the midst of a step when the rule changes: some of its messages are with the
-// servers, which answer them in another order for each worker. All wait for the same steps of each
-// other afterwards, in every message.
+// When the rule changes, workers are in the middle of a step. Some of its messages are at the
+// servers, which answer them in a different order for each worker. Afterwards all workers must wait
+// for the same steps of each other in every message.
 TEST(Phases, MessagesOfAStepChangeTogether) {
   for (const bool overlap : {false, true}) {
     ToySystem toy;
@@ -226,7 +226,7 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
     const auto step = [&](const PsRule& first, std::vector<PsPhase> later) {
       toy.rule = first;
       PsSystem system = make_system(toy);
-      if (overlap) {  // the servers' keys are ready one after the other
+      if (overlap) {  // the keys of the servers are ready one after the other
         const PsSegment backward = system.segments.back();
         for (PsMessage& message : system.messages) {
           message.segment = 1 + message.server;
@@ -241,11 +241,11 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
     const double mean = 0.5 * together + 0.5 * alone;
     EXPECT_NEAR(step(async_rule, {{0.5, sync}}), mean, 0.03 * mean) << overlap;
     EXPECT_NEAR(step(sync, {{0.5, async_rule}}), mean, 0.03 * mean) << overlap;
-    // Pushes that an update waits for, but no worker.
+    // Under softsync updates wait for pushes, but no worker waits.
     const PsRule soft = softsync(toy.workers, 2);
     const double softly = step(soft, {}), soft_mean = 0.5 * softly + 0.5 * together;
     EXPECT_NEAR(step(soft, {{0.5, sync}}), soft_mean, 0.03 * soft_mean) << overlap;
-    // To and fro within a few steps.
+    // The rule changes back and forth within a few steps.
     std::vector<PsPhase> many;
     for (int i = 1; i < 80; ++i) many.push_back({i / 80.0, i % 2 == 0 ? sync : async_rule});
     const double changing = step(sync, many);
@@ -254,8 +254,8 @@ TEST(Phases, MessagesOfAStepChangeTogether) {
   }
 }
 
-// One push of worker 0 and two of worker 2 are still to come from steps that began under another
-// rule.
+// One push of worker 0 and two pushes of worker 2 belong to steps that began under the earlier rule
+// and are still to come.
 TEST(Phases, PushesOfEarlierStepsAreUpdatesOfTheirOwn) {
   const auto rule = bulk_synchronous(4)(4);
   const auto pushes = [&] {
@@ -306,14 +306,15 @@ TEST(Controller, SeesTheShareOfCommunication) {
   EXPECT_DOUBLE_EQ(pace.communication_share(), 0.25);
 }
 
-// Eight equal workers' messages share the server's link: in step they are three quarters of a step,
-// by themselves some have it alone for a while. Nobody is slow enough to be let go of for itself.
+// Eight equal workers share the server's link. In step, communication is three quarters of the
+// step; out of step, some workers have the link to themselves for a while. No worker is slow enough
+// for the other condition.
 TEST(Controller, LetsGoOfASlowNetwork) {
   ToySystem toy;
   toy.workers = 8;
   toy.rule = bulk_synchronous(8);
   toy.bytes = 100e6;
-  toy.bandwidth = 8 * 100e6 * 2 / 0.090;  // there and back take 90 ms of 120
+  toy.bandwidth = 8 * 100e6 * 2 / 0.090;  // there and back take 90 of 120 ms
   toy.sigma = 0.2;
   toy.steps = 100;
   const auto run = [&](std::optional<double> communication) {
@@ -334,10 +335,10 @@ TEST(Controller, LeavesEqualWorkersInStep) {
   const PsTrace trace = controlled(50, [](int, int) { return 1.1; });
   EXPECT_EQ(trace.stretches, 0);
   EXPECT_EQ(trace.asynchronous_share, 0);
-  EXPECT_NEAR(mean_step(trace), 1.1 * 0.030, 1e-8);  // and the messages
+  EXPECT_NEAR(mean_step(trace), 1.1 * 0.030, 1e-8);  // plus the messages
 }
 
-// Five rounds that wait for the slow one, then the pace of asynchronous workers.
+// Five rounds wait for the slow worker; then all run at the pace of asynchronous workers.
 TEST(Controller, LetsGoOfALastingStraggler) {
   const double compute = 0.030;
   const auto slow = [](int worker, int) { return worker == 3 ? 2.0 : 1.0; };
@@ -346,14 +347,14 @@ TEST(Controller, LetsGoOfALastingStraggler) {
   const double expected = 5 * 2 * compute + 195 * compute * 8 / 7.5;
   EXPECT_NEAR(trace.step_ends.back(), expected, 0.02 * expected);
   EXPECT_NEAR(trace.asynchronous_share, 1 - 5 * 2 * compute / expected, 0.02);
-  // The rest of the run is that of asynchronous workers.
+  // From then on the steps equal the steps of an asynchronous run.
   const PsTrace async = controlled(200, slow, true);
   EXPECT_NEAR(step_times(trace).back(), step_times(async).back(), 0.3 * compute);
 }
 
-// Worker 3 takes three times as long for twenty steps. Two of them are waited for: then the mean of
-// its latest five is above 1.5. During the others an eighth of what it loses is lost, and five
-// ordinary ones later all wait for each other again.
+// Worker 3 takes three times as long for twenty steps. The others wait for two of these, until the
+// mean of its latest five steps exceeds 1.5. During the other steps only an eighth of its loss is
+// lost. After five normal steps all workers wait for each other again.
 TEST(Controller, ComesBackWhenAStragglerHasCaughtUp) {
   const double compute = 0.030;
   const PsTrace trace = controlled(200, [](int worker, int batch) {
@@ -393,8 +394,8 @@ TEST(Exchange, EveryFewBatchesCommunicatesAsOften) {
 
 // --- pulls that overlap, priorities
 
-// Both layers' weights are back 20 ms after the end of backward: first come, first sent, and the
-// front layer's gradients come last.
+// Without priorities messages leave in order, and the front layer's gradients come last: both
+// layers' weights are back 20 ms after the end of backward.
 TEST(PullOverlap, GainsNothingWithoutPriorities) {
   PsSystem system = two_layers(5);
   const PsTrace overlapped = run_parameter_server(system);
@@ -404,9 +405,9 @@ TEST(PullOverlap, GainsNothingWithoutPriorities) {
   EXPECT_NEAR(mean_step(run_parameter_server(system)), mean_step(overlapped), exact);
 }
 
-// From the end of forward: five parts of the back layer would be pushed from 20 to 70 ms. The front
-// layer's, ready at 45 ms, goes when the third part is through, and is back at 70 ms; the last part
-// of the back layer at 90 ms, when the front layer's forward is over.
+// Times count from the end of forward. The back layer's five parts would be pushed from 20 to 70
+// ms. The front layer's message is ready at 45 ms, goes when the third part is through, and is back
+// at 70 ms. The back layer's last part is back at 90 ms, when the front layer's forward has ended.
 TEST(PullOverlap, WithPrioritiesForwardBeginsWhileTheBackLayersTravel) {
   PsSystem system = two_layers(5);
   system.priorities = true;
@@ -414,11 +415,12 @@ TEST(PullOverlap, WithPrioritiesForwardBeginsWhileTheBackLayersTravel) {
   EXPECT_NEAR(step_times(trace).back(), 0.090 + 0.010, exact);
   EXPECT_NEAR(trace.split.exposed_communication, 0.100 - 0.065, exact);
   EXPECT_NEAR(total(trace.split), 0.100, exact);
-  system.pull_overlap = false;  // all must be back
+  system.pull_overlap = false;  // all weights must be back
   EXPECT_NEAR(step_times(run_parameter_server(system)).back(), 0.090 + 0.020, exact);
 }
 
-// Among messages that are ready at the same moment, the last goes first if it is the most urgent.
+// Among messages that are ready at the same moment, the last one goes first if it is the most
+// urgent.
 TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
   PsSystem system = two_layers(3);
   for (PsMessage& message : system.messages) message.segment = 3;
@@ -435,7 +437,7 @@ TEST(PullOverlap, TheMostUrgentOfAMomentGoesFirst) {
   EXPECT_EQ(order(), (std::vector<int>{3, 0, 1, 2}));
 }
 
-// Pushed bytes that are not yet pulled are the same with every overlap.
+// With any overlap, all pushed bytes are pulled, except the messages in flight.
 TEST(PullOverlap, BytesReturn) {
   const PsTrace trace = run_parameter_server(two_layers(3));
   EXPECT_LE(trace.pulled_bytes, trace.pushed_bytes);

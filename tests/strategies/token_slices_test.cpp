@@ -1,5 +1,5 @@
-// TeraPipe (Li et al. 2021): token slices in a simulated pipeline against closed forms, and against
-// GPipe.
+// Do token slices (TeraPipe, Li et al. 2021) in a simulated pipeline follow closed forms, and equal
+// GPipe if there is one slice?
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -16,7 +16,7 @@ using testing::StageCosts;
 
 constexpr double forward_seconds = 1e5, backward_seconds = 2e5;
 
-// GPipe whose micro-batches have slices with these shares of their work and messages.
+// GPipe with micro-batches of slices that have these shares of the work and of the messages.
 Job sliced_job(int stages, int micro, const std::vector<double>& shares, int data = 1) {
   Job job = pipeline_job(PipelineSchedule::gpipe, {stages, 1, micro, 0}, data);
   for (const double share : shares) {
@@ -46,7 +46,8 @@ TEST(TokenSlices, OfEqualWorkAreLikeMicroBatches) {
   }
 }
 
-// Section 3.3: the sum of all, and the longest once for each further stage.
+// Section 3.3: a pipeline takes the sum of all slices, and the longest slice once for each further
+// stage.
 TEST(TokenSlices, OfUnequalWorkTakeTheLongestOnEachFurtherStage) {
   for (const std::vector<double>& shares :
        {std::vector{0.5, 0.3, 0.2}, {0.1, 0.6, 0.3}, {0.2, 0.2, 0.2, 0.4}}) {

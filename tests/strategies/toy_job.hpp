@@ -14,7 +14,7 @@
 
 namespace lockstep::testing {
 
-// Every layer takes the same time; streams and updates have a plain rate.
+// Every layer takes the same time; streams and updates have a constant rate.
 class ToyCosts : public ComputeCosts {
  public:
   QueuedWork forward{0, 1e-3, 1e-3};
@@ -39,7 +39,7 @@ class ToyCosts : public ComputeCosts {
   }
 
  private:
-  // The part of the span beyond the longer of host and device time stays.
+  // Scales the device's time. The part of the span beyond the longer of host and device time stays.
   QueuedWork scaled(QueuedWork work) const {
     const double busy = work.busy / speed;
     const double ends = work.span - std::max(work.host, work.busy);
@@ -67,7 +67,8 @@ inline Machine toy_machine() {
   return machine;
 }
 
-// `layers` layers with one weight of `elements` each. No input copy, no buffers.
+// A job of `layers` layers with a weight of `elements` elements each, without input copy and
+// buffers.
 inline Job toy_job(int layers = 4, double elements = 10e6, int gpus = 8,
                    std::shared_ptr<const ComputeCosts> costs = std::make_shared<ToyCosts>()) {
   Job job;
@@ -92,7 +93,8 @@ inline Job toy_job(int layers = 4, double elements = 10e6, int gpus = 8,
   return job;
 }
 
-// A strategy's result as numbers that fit through a pipe. Traffic: the sum over all link classes.
+// A strategy's result as numbers that fit through a pipe. `traffic` is the sum over all link
+// classes.
 struct Numbers {
   double first = 0, step = 0, extrapolated = 0, steps = 0, busy = 0;
   StepSplit split;
@@ -145,7 +147,7 @@ inline double sum(const StepSplit& s) {
          s.exposed_communication + s.host_bound + s.waiting + s.bubble;
 }
 
-// The largest difference of any number: seconds relative to the step.
+// The largest difference of any figure; seconds are relative to the step.
 inline double difference(const Numbers& a, const Numbers& b) {
   const auto relative = [](double x, double y) {
     return x == y ? 0 : std::abs(x - y) / std::max(std::abs(x), std::abs(y));

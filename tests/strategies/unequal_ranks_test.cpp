@@ -1,5 +1,5 @@
-// Do groups of ranks, unequal ranks and interference go together? Laws over every synchronous
-// strategy.
+// Which laws hold for every synchronous strategy with groups of ranks, unequal ranks and
+// interference?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -96,7 +96,8 @@ RC_GTEST_PROP(UnequalRanks, ASlowerRankNeverShortensAStep, ()) {
   RC_ASSERT(slower >= slow * (1 - 1e-9));
 }
 
-// Its collectives' issue is all that the host takes time for.
+// The host takes time only to issue collectives, so waiting for a slow rank must not count as
+// host-bound.
 RC_GTEST_PROP(UnequalRanks, WaitingForASlowRankIsNotHostBound, ()) {
   const Case c = random_case();
   const Numbers equal = simulate(c.job, c.options);
@@ -113,7 +114,8 @@ RC_GTEST_PROP(UnequalRanks, OneLaneIsAsManyEqualOnes, ()) {
   RC_ASSERT(std::abs(simulate(many, c.options).step - one_lane) <= 1e-6 * one_lane);
 }
 
-// Forward and backward take the healthy ranks 12 ms and the slow one 24: fifteen of sixteen wait.
+// Forward and backward take 12 ms on fifteen of sixteen ranks and 24 ms on the slow one, so fifteen
+// ranks wait.
 TEST(UnequalRanks, AnAllReduceOfAllWaitsForTheSlowRankOfAnyGroup) {
   const Job job = toy_job(4, 10e6, 16);
   for (const int rank : {0, 15}) {

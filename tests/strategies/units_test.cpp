@@ -1,4 +1,4 @@
-// The parameters of each FSDP unit, and their padding.
+// Which parameters has each FSDP unit, and how are they padded?
 #include "strategies/fsdp/units.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TrainingStep transformer() {
   return step;
 }
 
-// VGG-16's classifier and a small trunk.
+// VGG-16's classifier after a small trunk.
 TrainingStep vgg() {
   TrainingStep step;
   step.layers = {layer("features.0", "", {{64, 3, 3, 3}, {64}}),
@@ -91,7 +91,8 @@ TEST(Units, NestedBlocksKeepTheirOwnParameters) {
   EXPECT_EQ(units[1].elements(), 7);
 }
 
-// torchtitan's: what comes before the blocks is freed after forward, norm and head are not.
+// As in torchtitan, the unit before the blocks is freed after forward; norm and head are one unit
+// that stays.
 TEST(Units, OfBlocksAndEndsLeaveTheRootNothing) {
   TrainingStep step = transformer();
   step.layers.back() = layer("head", "", {{100, 8}});
@@ -106,7 +107,8 @@ TEST(Units, OfBlocksAndEndsLeaveTheRootNothing) {
   EXPECT_EQ(units[3].elements(), 808);
 }
 
-// Experts with a mesh of their own are gathered before their block, and reduced when its backward is over.
+// Experts with a mesh of their own are gathered before their block and reduced after the block's
+// backward.
 TEST(Units, OfExpertsBeginAndEndWithTheirBlock) {
   StepOptions options;
   options.parameters = {{"layers", 2}, {"hidden", 64}, {"heads", 4}, {"kv_heads", 4}, {"mlp", 64}};
@@ -125,7 +127,7 @@ TEST(Units, OfExpertsBeginAndEndWithTheirBlock) {
     ++experts;
     EXPECT_EQ(unit.module, around.module + " experts");
     EXPECT_EQ(std::pair(unit.first, unit.last), std::pair(around.first, around.last));
-    const int both[] = {static_cast<int>(u), static_cast<int>(u) - 1};  // the inner one first
+    const int both[] = {static_cast<int>(u), static_cast<int>(u) - 1};  // the inner unit first
     EXPECT_TRUE(
         std::any_of(hooks.after_backward.begin(), hooks.after_backward.end(),
                     [&](const std::vector<int>& at) { return std::ranges::equal(at, both); }));
@@ -148,24 +150,24 @@ TEST(Units, PolicyNoneIsOneUnit) {
 }
 
 TEST(Units, SizePolicyWrapsWhatPyTorchWraps) {
-  // 100M default: only the first linear (102.8M) is large enough; the classifier's remainder is
-  // not.
+  // With the default of 100M only the first linear layer (102.8M) is large enough; the rest of the
+  // classifier is not.
   EXPECT_EQ(names(make_units(vgg(), {WrapPolicy::size, 0})),
             (std::vector<std::string>{"", "classifier.0"}));
-  // 20M: the classifier's remainder (16.8M + 4.1M = 20.9M) becomes a unit around it.
+  // With 20M the rest of the classifier (16.8M + 4.1M = 20.9M) becomes a unit around the layer.
   const auto units = make_units(vgg(), {WrapPolicy::size, 20e6});
   EXPECT_EQ(names(units), (std::vector<std::string>{"", "classifier", "classifier.0"}));
   EXPECT_EQ(units[1].elements(), 4096 * 4096 + 4096 + 4096000 + 1000);
-  // 1M: every large leaf; the remainders are too small for modules around them.
+  // With 1M every large leaf is a unit; the modules around the leaves have too little left.
   EXPECT_EQ(names(make_units(vgg(), {WrapPolicy::size, 1e6})),
             (std::vector<std::string>{"", "features.28", "classifier.0", "classifier.3",
                                       "classifier.6"}));
-  // Larger than the model: the root alone.
+  // With a size larger than the model the root is the only unit.
   EXPECT_EQ(make_units(vgg(), {WrapPolicy::size, 1e12}).size(), 1u);
 }
 
-// Blocks of 472 and the embedding of 800 elements. An nn.Sequential of blocks is a unit where it is
-// large enough; an nn.ModuleList, which models of tokens have, is none.
+// A block has 472 elements, the embedding 800. An nn.Sequential of blocks becomes a unit if it is
+// large enough. An nn.ModuleList, which models of tokens have, never does.
 TEST(Units, SizePolicyNeverWrapsAModuleList) {
   TrainingStep step = transformer();
   EXPECT_EQ(names(make_units(step, {WrapPolicy::size, 900})), (std::vector<std::string>{"", "h"}));
@@ -176,7 +178,7 @@ TEST(Units, SizePolicyNeverWrapsAModuleList) {
             (std::vector<std::string>{"", "embedding", "h.0", "h.1"}));
 }
 
-// FSDP1's mixed precision leaves batch norms out: units within the units.
+// FSDP1's mixed precision leaves batch norms in fp32, as units inside the units.
 TEST(Units, LayersThatStayWideAreUnitsOfTheirOwn) {
   TrainingStep step = transformer();
   step.layers[1].wide = step.layers[6].wide = true;
@@ -186,7 +188,7 @@ TEST(Units, LayersThatStayWideAreUnitsOfTheirOwn) {
   EXPECT_EQ(units[1].first, 1);
   EXPECT_TRUE(units[2].wide);
   EXPECT_FALSE(units[1].wide);
-  // Their parameters count for no other module.
+  // Their parameters do not count for other modules.
   EXPECT_EQ(names(make_units(step, {WrapPolicy::size, 400})),
             (std::vector<std::string>{"", "embedding", "h.0.attention", "h.1", "norm"}));
 }
@@ -195,7 +197,7 @@ TEST(Units, AutomaticMeansBlocksUnlessASizeIsGiven) {
   EXPECT_EQ(make_units(transformer(), {}).size(), 3u);
   EXPECT_EQ(names(make_units(transformer(), {WrapPolicy::automatic, 250})),
             names(make_units(transformer(), {WrapPolicy::size, 250})));
-  // Without blocks: by size.
+  // Without blocks the size policy applies.
   EXPECT_EQ(names(make_units(vgg(), {})), names(make_units(vgg(), {WrapPolicy::size, 0})));
 }
 
@@ -211,14 +213,14 @@ TEST(Units, FlatParameterIsPaddedToTheRanks) {
   EXPECT_EQ(flat_layout(unit, 4).elements, 16);
   EXPECT_EQ(flat_layout(unit, 4).shard, 4);
   EXPECT_EQ(flat_layout(unit, 13).elements, 13);
-  // 16-byte alignment of fp32: the second parameter starts at 12.
+  // With 16-byte alignment of fp32 the second parameter starts at element 12.
   EXPECT_EQ(flat_layout(unit, 1, 4).elements, 15);
 }
 
 TEST(Units, DimensionZeroIsPaddedPerParameterInVersionTwo) {
   FsdpUnit unit;
   unit.parameters = layer("a", "", {{10}, {32, 3}}).parameters;
-  // A bias of 10 on 16 ranks takes 16 (fact 46), 32 rows need no padding.
+  // A bias of 10 elements on 16 ranks takes 16 (fact 46); 32 rows need no padding.
   EXPECT_EQ(per_parameter_layout(unit, 16).elements, 16 + 96);
   EXPECT_EQ(per_parameter_layout(unit, 16).shard, 7);
 }

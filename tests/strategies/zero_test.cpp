@@ -1,4 +1,4 @@
-// Does simulated ZeRO follow its closed forms? Facts 63-65; Rajbhandari et al. 2020.
+// Does simulated ZeRO follow its closed forms (facts 63-65; Rajbhandari et al. 2020)?
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ constexpr double near = 1e-9;
 constexpr double elements = 40e6, parameters = 4 * elements;  // of the toy job's four layers
 constexpr double forward = 4 * 1e-3, backward = 4 * 2e-3, update = 1e-3;
 constexpr double copies = 2 * parameters / 1e12;  // of the gradients into their buckets
-// The host is ahead of the device all the time: issuing collectives costs nothing.
+// The host is always ahead of the device here, so issuing collectives costs nothing.
 
 double relative(double a, double b) {
   return std::abs(a - b) / std::abs(b);
@@ -46,7 +46,7 @@ double busiest_bytes(const Job& job, Collective kind, double bytes) {
   return most;
 }
 
-// One bucket is full at the end of backward: nothing overlaps.
+// The only bucket is full at the end of backward, so nothing overlaps.
 TEST(Zero, OneBucketIsScatteredAfterBackwardAndGatheredAfterTheUpdate) {
   const Job job = toy_job();
   const double expected = forward + backward + copies + update +
@@ -60,7 +60,7 @@ TEST(Zero, OneBucketIsScatteredAfterBackwardAndGatheredAfterTheUpdate) {
   }
 }
 
-// Reduce-scatter and all-gather send what DDP's all-reduce sends (fact 63).
+// A reduce-scatter and an all-gather together send as much as DDP's all-reduce (fact 63).
 TEST(Zero, SendsAsMuchAsAnAllReduce) {
   const Job job = toy_job();
   const double both = busiest_bytes(job, Collective::reduce_scatter, parameters) +
@@ -70,11 +70,11 @@ TEST(Zero, SendsAsMuchAsAnAllReduce) {
   ahead.bucket_bytes = 40e6;
   ahead.gather = ParameterGather::with_forward;
   EXPECT_LT(relative(simulate(job, ahead).busiest, both), 1e-6);
-  // NCCL's ring: 2 (N - 1) / N of the bytes either way.
+  // NCCL's ring sends 2 (N - 1) / N of the bytes in both cases.
   EXPECT_LT(relative(both, 2 * parameters * 7 / 8), near);
 }
 
-// Every rank has the norm of its shards: one fp32 value.
+// Every rank has the norm of its shards; an all-reduce of one fp32 value adds these up.
 TEST(Zero, TheNormIsSummedOverTheShards) {
   Job job = toy_job();
   const Numbers plain = simulate(job, one_bucket());
@@ -101,7 +101,7 @@ TEST(Zero, BucketsOverlapBackwardUnlessToldNotTo) {
   EXPECT_LT(relative(waiting, forward + backward + copies + update + 4 * (reduce + gather)), near);
   options.overlap = true;
   const double overlapped = simulate(job, options).step;
-  // Only the last layer's bucket has nothing to hide behind.
+  // Only the last layer's bucket has no backward left behind which to hide.
   EXPECT_LT(relative(overlapped, waiting - 3 * reduce), near);
 }
 
@@ -113,7 +113,7 @@ TEST(Zero, ParametersMayBeGatheredWhileForwardRuns) {
   options.gather = ParameterGather::with_forward;
   const double with = simulate(job, options).step;
   const double gather = seconds(job, Collective::all_gather, parameters / 4);
-  // No layer begins before its own parameters are there.
+  // A layer begins only when its own parameters are there.
   double ready = 0;
   for (int layer = 0; layer < 4; ++layer) {
     ready = std::max(ready, (layer + 1) * gather) + forward / 4;
@@ -134,8 +134,9 @@ TEST(Zero, AsPyTorchHasItReducesAllOfItAndBroadcastsTensors) {
   EXPECT_LT(relative(simulate(job, options).step, parts), near);
 }
 
-// ZeroRedundancyOptimizer, tensors of 7, 5, 4, 3 and 1 Mi elements. Two ranks: 7 + 3 and 5 + 4 + 1.
-// Four: 7, 5, 4, 3 + 1. Three: 7, 5 + 1, 4 + 3; of equal ranks the first.
+// ZeroRedundancyOptimizer with tensors of 7, 5, 4, 3 and 1 Mi elements gives each tensor to the
+// rank with the least, of equal ranks to the first. Two ranks get 7 + 3 and 5 + 4 + 1; three get 7,
+// 5 + 1 and 4 + 3; four get 7, 5, 4 and 3 + 1.
 TEST(Zero, WholeTensorsGoToTheRankWithTheLeast) {
   const auto state = [](std::vector<int> sizes, int ranks) {
     Job job = toy_job(static_cast<int>(sizes.size()), 1, ranks);
@@ -153,7 +154,7 @@ TEST(Zero, WholeTensorsGoToTheRankWithTheLeast) {
   EXPECT_EQ(state({4, 7, 1, 3, 5}, 3), 7);
   EXPECT_EQ(state({4, 7, 1, 3, 5}, 4), 7);
   EXPECT_EQ(state({2, 2, 2}, 2), 4);
-  EXPECT_EQ(state({100, 1, 1, 1}, 8), 100);  // most of it cannot be shared
+  EXPECT_EQ(state({100, 1, 1, 1}, 8), 100);  // a single tensor cannot be shared
 }
 
 TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {
@@ -170,7 +171,8 @@ TEST(Zero, StateInsideANodeIsReducedAcrossNodesToo) {
   EXPECT_LT(relative(simulate(job, options).step, expected), near);
 }
 
-// Reductions inside nodes meet those across nodes; stage 2 has one for every micro-batch.
+// Reductions inside nodes meet reductions across nodes on shared links. Stage 2 has one for every
+// micro-batch.
 TEST(Zero, IsCarriedBySimGridWhereItsFewTransfersMeet) {
   const auto engine = [](int stage, int shard_group, int accumulation, bool drawn) {
     Job job = toy_job(4, 10e6, 16);
@@ -198,7 +200,7 @@ TEST(Zero, StageTwoReducesEveryMicroBatch) {
   job.accumulation = 3;
   const double one = simulate(job, one_bucket(1)).step, two = simulate(job, one_bucket(2)).step;
   const double reduce = seconds(job, Collective::reduce_scatter, parameters);
-  const double added = 2 * 3 * parameters / 1e12;  // stage 1: whole gradients, twice
+  const double added = 2 * 3 * parameters / 1e12;  // stage 1 adds whole gradients twice
   EXPECT_LT(relative(two - one, 2 * (reduce + copies) + added / 8 - added), 1e-6);
 }
 
@@ -208,8 +210,8 @@ TEST(Zero, OnOneGpuIsNothing) {
   EXPECT_EQ(result.traffic, 0);
 }
 
-// Adam keeps 8 bytes for each element that a rank updates; stage 1 all gradients, stage 2 a share
-// of them and a bucket.
+// Adam keeps 8 bytes for each element that a rank updates. Stage 1 keeps all gradients, stage 2 a
+// rank's share and a bucket.
 TEST(Zero, KeepsAShareOfTheStateAndOfTheGradients) {
   Job job = toy_job(8, 16 * 1024 * 1024, 8);
   job.optimizer.name = OptimizerKind::adam;
@@ -227,11 +229,11 @@ TEST(Zero, KeepsAShareOfTheStateAndOfTheGradients) {
     EXPECT_EQ(peak.at("optimizer state"), 2 * model / 8);
   }
   EXPECT_EQ(first.at("buckets"), model);
-  EXPECT_EQ(first.at("gradients"), layer);  // before it is copied
+  EXPECT_EQ(first.at("gradients"), layer);  // before it is copied into its bucket
   EXPECT_EQ(second.at("buckets"), 2 * layer);
   EXPECT_EQ(second.at("gradients"), layer);
   job.accumulation = 2;
-  // The shard of the first micro-batch, and a gradient of the second.
+  // At the peak there are the shard of the first micro-batch and a gradient of the second.
   EXPECT_EQ(at_peak(2, layer).at("gradients"), model / 8 + layer);
   EXPECT_EQ(at_peak(1, layer).at("gradients"), layer);
 }

@@ -1,4 +1,4 @@
-// Does ZeRO++ send what it says, and does a step take what follows?
+// Does ZeRO++ send the bytes that it should, and does a step take the resulting time?
 #include <gtest/gtest.h>
 
 #include "tests/strategies/fsdp_fixture.hpp"
@@ -45,7 +45,8 @@ TEST(ZeroPlusPlus, QuantisedWeightsAreAByteEach) {
   EXPECT_LT(relative(run(toy).step, toy.units * (2 * g + r) + toy.costs.update), 1e-9);
 }
 
-// Half a byte each: to the ranks of the node, and the sum of a node's to the other nodes.
+// Quantized gradients have half a byte each. They go to the ranks of the node, and the node's sum
+// goes to the other nodes.
 TEST(ZeroPlusPlus, QuantisedGradientsGoThroughTheNode) {
   Toy toy = two_nodes();
   toy.options.zeropp.quantized_gradients = true;
@@ -55,7 +56,8 @@ TEST(ZeroPlusPlus, QuantisedGradientsGoThroughTheNode) {
   EXPECT_LT(relative(run(toy).step, g + compute_of(toy) + first + second), 1e-9);
 }
 
-// Backward's gathers leave the links between nodes to the reductions.
+// With secondary shards, backward's all-gathers stay inside the node and leave the links between
+// nodes to the reductions.
 TEST(ZeroPlusPlus, SecondaryShardsAreGatheredInTheNode) {
   Toy toy = two_nodes();
   toy.costs.forward = toy.costs.backward = 1e-9;
@@ -65,7 +67,7 @@ TEST(ZeroPlusPlus, SecondaryShardsAreGatheredInTheNode) {
   const double r = seconds_of(toy, Collective::reduce_scatter, 4 * toy.elements);
   ASSERT_LT(again, r);
   EXPECT_LT(relative(run(toy).step, toy.units * (g + r) + again + toy.costs.update), 1e-6);
-  // A copy of the model in every node, beside the shards.
+  // Every node then keeps a copy of the model besides the shards.
   const MemoryUse with = Fsdp(toy.options).memory(toy_job(toy));
   toy.options.zeropp = {};
   const MemoryUse without = Fsdp(toy.options).memory(toy_job(toy));
@@ -85,9 +87,9 @@ double bytes_between_nodes(Toy toy, const ZeroPlusPlus& options) {
   })[0];
 }
 
-// Wang et al. 2023, table 1, with parameters of 4 bytes: three times 4 become 1, 0 and 1/2. A ring
-// over all ranks takes all but a rank's own part between nodes, all-to-all between nodes all but a
-// node's own.
+// Wang et al. 2023, table 1, with parameters of 4 bytes: the three transfers of 4 bytes between
+// nodes become 1, 0 and 1/2. A ring over all ranks sends all but a rank's own part, an all-to-all
+// between nodes all but a node's own part.
 TEST(ZeroPlusPlus, TrafficBetweenNodesIsAnEighth) {
   const Toy toy = two_nodes();
   const double plain = bytes_between_nodes(toy, {});
@@ -99,8 +101,9 @@ TEST(ZeroPlusPlus, TrafficBetweenNodesIsAnEighth) {
             1e-3);
 }
 
-// Kernels on the device: a copy of the secondary shard in forward, and one that quantises the
-// gradients. After the last unit nothing hides the sums of a node and of all nodes.
+// Two kinds of kernels take the device time: the copy of the secondary shard in forward, and the
+// quantization of gradients. After the last unit, no compute hides the sum of a node and the sum of
+// all nodes.
 TEST(ZeroPlusPlus, ItsKernelsTakeTheDevice) {
   constexpr double kernel = 0.01;
   Toy toy = two_nodes();

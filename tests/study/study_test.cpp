@@ -1,5 +1,5 @@
-// Conclusions of docs/study.md must follow from the scenarios: the reading of the 1-GPU runs, and
-// predictions from them that beat perfect scaling.
+// Do the conclusions of docs/study.md follow from the scenarios? Checked are the reading of the
+// 1-GPU runs, and that predictions from these runs beat perfect scaling.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,14 +33,14 @@ std::map<std::string, double> seconds_on_one_gpu(const std::string& file) {
   return seconds;
 }
 
-// How far off each model is at 224 pixels is a row of `lockstep validate`; no other size comes
-// closer.
+// Among six image sizes, 224 pixels come closest to the study's DDP time on one GPU. `lockstep
+// validate` has the error of each model at 224 pixels in a row.
 TEST(Study, DdpOnOneGpuIs224PixelsInMixedPrecision) {
   for (const auto& model : cnns) {
     Scenario scenario = shipped("ovi2026/" + model);
     const double measured = *scenario.measured.front().total_time;
     scenario = only(scenario, 0, 1);
-    std::map<double, int> sizes;  // by how far off they are
+    std::map<double, int> sizes;  // by the distance of the prediction from the measurement
     for (const int size : {32, 64, 128, 224, 384, 480}) {
       scenario.input.image = {3, size, size};
       const double ratio =
@@ -56,7 +56,7 @@ TEST(Study, DefaultFloat32IsFastInConvolutionsAndSlowInMatrixProducts) {
   EXPECT_EQ(matmul_math_mode(Precision::torch_fp32), MathMode::fp32);
   auto vgg = seconds_on_one_gpu("ovi2026/why_fsdp_is_slow_vgg16");
   auto convnext = seconds_on_one_gpu("ovi2026/why_fsdp_is_slow_convnext_large");
-  // All but 1 % of VGG-16's work is convolutions, all but 1 % of ConvNeXt's is linear layers.
+  // 99 % of VGG-16's work is convolutions, 99 % of ConvNeXt's is linear layers.
   EXPECT_NEAR(vgg["PyTorch's fp32"] / vgg["TF32"], 1, 0.05);
   EXPECT_NEAR(convnext["PyTorch's fp32"] / convnext["fp32 throughout"], 1, 0.05);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Do the Slurm and Kubernetes examples give the whole sweep? Their tasks run here one after the
-other, with the variables that the cluster would set.
+"""Do the Slurm and Kubernetes examples give the whole sweep? Their tasks run here one after the other, with the
+variables that the cluster would set.
 
   cluster_examples_test.py PROGRAM
 """

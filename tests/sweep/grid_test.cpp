@@ -1,4 +1,4 @@
-// The points of a grid and their order; mistakes are found before any simulation.
+// Has a grid the right points in the right order, and are mistakes found before any simulation?
 #include "sweep/grid.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class GridOf : public testing::Test {
                     const std::string& text = small_scenario) {
     return refusal([&] { grid(settings, text); });
   }
-  // "label on GPUs, per-GPU batch" of every point.
+  // Each point as "label on GPUs, per-GPU batch".
   static std::vector<std::string> points(const Grid& grid) {
     std::vector<std::string> list;
     for (PointIndex i = 0; i < grid.size(); ++i) {
@@ -60,7 +60,7 @@ TEST_F(GridOf, ASettingInsideAnEntryIsAnAxisOfThatEntryOnly) {
   EXPECT_EQ(size_at(2), 4 << 20);
   EXPECT_EQ(by_name.set(2)[1].first, "strategies.ddp.bucket_size");
   EXPECT_EQ(*by_name.set(2)[1].second, "4MiB");
-  EXPECT_EQ(by_name.set(3)[1].second, nullptr);  // the FSDP entry
+  EXPECT_EQ(by_name.set(3)[1].second, nullptr);  // FSDP's entry does not have the setting
   const Grid by_place = grid({"gpus=2", "strategies[1].precision=amp-bf16"});
   EXPECT_EQ(by_place.size(), 2U);
   EXPECT_EQ(by_place.scenario(1).strategies[0].precision, Precision::amp_bf16);
@@ -74,7 +74,7 @@ TEST_F(GridOf, StrategiesOfTheSettingTakeThePlaceOfTheFiles) {
   EXPECT_EQ(*both.set(1)[0].second, "{fsdp: {sharding: no_shard}, label: replicas}");
 }
 
-// A scenario's slow rank 3 is no mistake where the sweep comes to one GPU.
+// The slow rank 3 of a scenario is ignored, not refused, at the point with one GPU.
 TEST_F(GridOf, SlowRanksBeyondACountAreLeftOutAsInARun) {
   const std::string text =
       std::string(small_scenario) + "stragglers: {slow_ranks: [{rank: 3, factor: 2}]}\n";
@@ -106,7 +106,7 @@ TEST_F(GridOf, WrongPathsAndValuesAreToldInTheSettingsText) {
   EXPECT_THAT(wrong({"gpus=[1,2],[3]"}), HasSubstr("not a list; write gpus=A,B"));
   EXPECT_THAT(wrong({"gpus=1", "gpus=2"}), HasSubstr("is set twice"));
   EXPECT_THAT(wrong({"measured=[]"}), HasSubstr("does not take part in the prediction"));
-  const auto both = wrong({"precision=fp23", "batch.per_gpu=8,1.5"});  // all at once
+  const auto both = wrong({"precision=fp23", "batch.per_gpu=8,1.5"});  // both mistakes at once
   EXPECT_THAT(both, AllOf(HasSubstr("fp23"), HasSubstr("1.5")));
 }
 
@@ -141,7 +141,7 @@ TEST(Sample, HasDifferentPointsInOrder) {
   EXPECT_EQ(std::set<PointIndex>(points.begin(), points.end()).size(), 1000U);
   EXPECT_EQ(points, sample(1'000'000, 1000, 7));
   EXPECT_NE(points, sample(1'000'000, 1000, 8));
-  EXPECT_NEAR(static_cast<double>(points[500]), 5e5, 5e4);  // 3 sigma of the median
+  EXPECT_NEAR(static_cast<double>(points[500]), 5e5, 5e4);  // three standard errors of the median
   EXPECT_THAT(sample(3, 10, 1), ElementsAre(0, 1, 2));
 }
 

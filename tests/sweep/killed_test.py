@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Is a sweep that is killed at random moments, and started again, whole in the end, with the same
-bytes as one that is not; and are shards, and MPI ranks where the program has MPI?
+"""Is a sweep that is killed at random moments and restarted complete in the end, with the same bytes as an undisturbed
+sweep? The same is tested for shards, and for MPI ranks if the program has MPI.
 
   killed_test.py PROGRAM [--kills N] [--seed S] [--mpi]
 """
@@ -23,7 +23,7 @@ simulation: {steps: 8}
 gpus: [1, 2]
 strategies: [ddp, fsdp, parameter_server: {consistency: sync}]
 """
-# Some hundred quick points, some on SimGrid, and some that are refused.
+# About a hundred quick points; some run on SimGrid, and some are refused.
 SETTINGS = ["--set", "batch.per_gpu=1..20", "--set", "gpus=1,2,9999", "--set", "simulation.seed=1,2"]
 
 
@@ -72,7 +72,7 @@ def main():
                     kills += 1
                 process.wait()
                 part = pathlib.Path("killed.part")
-                if part.exists():  # nothing is done twice
+                if part.exists():  # no row is computed twice
                     lines = part.read_bytes().split(b"\n")[:-1]
                     rows = [json.loads(line)["row"] for line in lines]
                     if len(rows) != len(set(rows)):

@@ -1,4 +1,4 @@
-// Does a setting change what it names in a scenario, and nothing else?
+// Does a setting change its field of a scenario, and nothing else?
 #include "sweep/override.hpp"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ TEST(Override, ReplacesAFieldAndDropsWhatWasMeasuredBefore) {
   EXPECT_FALSE(root.find("measured"));
 }
 
-// Is one strategy as good as several, with and without brackets?
+// A single strategy may stand with and without brackets.
 TEST(Override, OneStrategyIsAListOfOne) {
   const Node scenario = Node::parse_text("strategies: [ddp, fsdp]\n", "s.yaml");
   for (const char* setting :

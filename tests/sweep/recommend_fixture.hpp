@@ -1,5 +1,5 @@
-// A folder with a scenario, its recommendation, and the rows of a sweep with the same settings. For
-// tests of recommendations.
+// A folder with a scenario, its recommendation, and the rows of a sweep with the same settings.
+// Used by tests of recommendations.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ inline constexpr const char* training_run =
     "simulation: {steps: 8}\n"
     "strategies: [ddp]\n";
 
-// The least of all that meet every limit. The first may be a simpler one.
+// The least value among all candidates that meet every limit. The first candidate may have a larger
+// value if it is simpler to run.
 inline double least(const Recommendation& found, RankBy by) {
   double value = std::numeric_limits<double>::infinity();
   for (const Candidate& c : found.ranked) value = std::min(value, measure(c, by));

@@ -1,5 +1,5 @@
-// Are meshes searched as they ought to be: bounds below every simulation, the best found, limits
-// kept?
+// Does the search over meshes keep its promises: bounds below every simulation, the best mesh
+// found, limits kept?
 #include <gmock/gmock.h>
 
 #include <set>
@@ -28,7 +28,7 @@ const std::string few_meshes =
     "recommend: {parallel: {tensor: [1, 2], pipeline: [1, 2, 4], chunks: 2, micro: 2, "
     "schedule: [gpipe, 1f1b, interleaved, zb1p, zbv]}}\n";
 
-// Are the bounds of meshes below what is simulated, and near enough to tell something?
+// The bounds of a mesh lie below its simulated figures, and close enough to rule meshes out.
 TEST_F(RecommendMeshes, NoMeshNeedsLessThanItsBounds) {
   const std::string mixture =
       "name: t\nmodel: mixtral\nmodel_parameters: {layers: 4, hidden: 2048, heads: 16, kv_heads: "
@@ -68,8 +68,8 @@ TEST_F(RecommendMeshes, NoMeshNeedsLessThanItsBounds) {
   }
 }
 
-// Equal stages of equal work: a step of m micro-batches takes (m + p - 1) / m of the work of one
-// stage at least.
+// With equal stages of equal work, a step of m micro-batches takes at least (m + p - 1) / m times
+// the work of one stage.
 TEST_F(RecommendMeshes, TheBoundOfAPipelineHasItsBubble) {
   std::string text = transformer;
   text +=
@@ -84,14 +84,16 @@ TEST_F(RecommendMeshes, TheBoundOfAPipelineHasItsBubble) {
     const Point point = expand(job, files.of(job), workloads).front();
     const double even = point.compute_seconds * steps_of_run(job, point);
     const double bubble = c.parallel.pipeline.schedule == PipelineSchedule::one_f_one_b ? 3.0 : 0.0;
-    // The last stage has the head, too: more than equal stages.
+    // The last stage also has the head, so the bound may exceed that of equal stages; half of the
+    // bubble is certain.
     EXPECT_GE(bounds.of(job).total, even * (1 + 0.5 * bubble / c.accumulation)) << c.strategy;
     ++seen;
   }
   EXPECT_GT(seen, 5U);
 }
 
-// Token slices fill stages that whole micro-batches leave idle.
+// Token slices fill stages that whole micro-batches leave idle, so their bound must not contain the
+// bubble.
 TEST_F(RecommendMeshes, TheBoundOfTokenSlicesHasNoBubble) {
   const std::string file = folder_.write(
       "s.yaml", std::string(transformer) +
@@ -106,7 +108,7 @@ TEST_F(RecommendMeshes, TheBoundOfTokenSlicesHasNoBubble) {
   EXPECT_LE(bound.bytes, point.strategy->memory(point.job).device);
 }
 
-// Does the search find what simulating every mesh finds?
+// The search finds the same best mesh as a simulation of every mesh.
 TEST_F(RecommendMeshes, TheBestMeshIsTheBestOfAll) {
   const std::string text = transformer + few_meshes + "price_per_gpu_hour: 1 USD/h\n";
   const Recommendation found = answer({}, text);
@@ -134,8 +136,8 @@ TEST_F(RecommendMeshes, TheBestMeshIsTheBestOfAll) {
   EXPECT_EQ(left_out + found.ranked.size(), found.candidates);
 }
 
-// A search by memory rules nearly nothing out by bounds, so that its end is the number of
-// simulations.
+// In a search by memory the bounds rule out almost nothing, so the limit of simulations ends the
+// search.
 TEST_F(RecommendMeshes, AtMostTwentyFourAreSimulatedOnAsManyGpus) {
   const Recommendation found = answer({.by = RankBy::memory}, transformer);
   EXPECT_EQ(found.meshes.simulated, 24U);
@@ -145,7 +147,7 @@ TEST_F(RecommendMeshes, AtMostTwentyFourAreSimulatedOnAsManyGpus) {
   EXPECT_GT(beyond->second, 24U);
 }
 
-// Are meshes settings that a sweep takes, at the same global batch?
+// A mesh is a setting that a sweep accepts, with the same global batch.
 TEST_F(RecommendMeshes, AMeshIsASweepOfOnePoint) {
   const Recommendation found = answer({.by = RankBy::memory}, transformer + few_meshes);
   std::size_t seen = 0;
@@ -160,7 +162,7 @@ TEST_F(RecommendMeshes, AMeshIsASweepOfOnePoint) {
   EXPECT_GT(seen, 0U);
 }
 
-// A scenario's own mesh is no subject of the search.
+// If the scenario has a mesh of its own, the search does not change it.
 TEST_F(RecommendMeshes, AMeshOfTheScenarioStays) {
   const Recommendation found =
       answer({}, std::string(transformer) + "parallel: {tensor: 2, pipeline: 2}\n");
@@ -171,7 +173,7 @@ TEST_F(RecommendMeshes, AMeshOfTheScenarioStays) {
   }
 }
 
-// Models too large for data parallelism get a mesh, and limits of the user's are kept.
+// A model too large for data parallelism gets a mesh, and the user's limits are kept.
 TEST_F(RecommendMeshes, ModelsThatAreTooLargeGetAMesh) {
   const std::string text =
       "name: t\nrecipe: megatron\nmodel: llama3-70b\ninput: {sequence: 4096}\ndataset: {tokens: "

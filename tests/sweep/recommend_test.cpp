@@ -1,4 +1,4 @@
-// Is what is recommended the best there is, and is nothing left out that might have been?
+// Is the recommended candidate the best one, and is no better candidate left out?
 #include "sweep/recommend.hpp"
 
 #include <gmock/gmock.h>
@@ -26,8 +26,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::UnorderedElementsAre;
-// How many on the front another candidate beats in time, cost and memory; `worse`: what it has to
-// be then.
+// The number of candidates on the front that another candidate beats in time, cost and memory. The
+// other candidate must then be worse by `worse` (accuracy or energy).
 template <class Worse>
 std::size_t on_the_front_for(const Recommendation& found, const Worse& worse) {
   std::size_t count = 0;
@@ -45,7 +45,7 @@ std::size_t on_the_front_for(const Recommendation& found, const Worse& worse) {
   return count;
 }
 
-// Brute force by the other verb: a grid over the same choices.
+// Brute force: a sweep simulates a grid over the same choices.
 TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
   folder_.write("s.yaml", training_run);
   struct Row {
@@ -62,7 +62,8 @@ TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
             "parameter_server: {consistency: async}",
             "batch.micro=1..64*2", "activation_checkpointing=false,true"})) {
     if (row["kind"] != "answer" || !row["fits"].get<bool>()) continue;
-    // On one GPU FSDP shards nothing: recommend offers it there for offloading only, and no server.
+    // On one GPU FSDP shards nothing: there `recommend` tries FSDP for offloading only, and no
+    // server.
     const bool offloads =
         row["set"]["strategies"].get<std::string>().find("offload") != std::string::npos;
     if (row["gpus"] == 1 && row["set"]["strategies"] != "ddp" && !offloads) continue;
@@ -74,7 +75,8 @@ TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
   std::vector<double> bytes;
   for (const Row& row : rows) bytes.push_back(row.bytes);
   std::sort(bytes.begin(), bytes.end());
-  // Walks through memory end where they pass a limit, and are shared by GPU counts and strategies.
+  // A replay of memory ends early if it exceeds the limit, and its result is shared by GPU counts
+  // and strategies; neither may change the answer.
   for (const double limit : {bytes.back(), bytes[60]}) {
     double cheapest = std::numeric_limits<double>::infinity(), shortest = cheapest;
     std::size_t fitting = 0;
@@ -91,7 +93,7 @@ TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
     const Recommendation small = answer({.memory = limit, .by = RankBy::memory});
     EXPECT_EQ(small.ranked.size(), fitting);
     EXPECT_EQ(small.ranked.front().verdict.device, bytes.front());
-    // The matrix knows the least memory of each family, however few are simulated.
+    // The matrix has the least memory of each family, even if few candidates are simulated.
     ASSERT_EQ(found.matrix.size(), small.matrix.size());
     for (std::size_t i = 0; i < found.matrix.size(); ++i) {
       EXPECT_EQ(found.matrix[i].least_memory, small.matrix[i].least_memory);
@@ -99,14 +101,15 @@ TEST_F(Recommend, TheFirstIsTheBestOfAllCombinations) {
   }
 }
 
-// Within one machine and between slowly joined ones: every candidate there is.
+// The lower bounds of compute and communication are below the simulated step for every candidate,
+// on one machine and on several slowly connected ones.
 TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
   for (const char* model : {"resnet18", "gpt2"}) {
     std::string text = training_run;
     text.replace(text.find("resnet18"), 8, model);
     const std::string file = folder_.write("s.yaml", text);
     InputFiles files;
-    // Leaves none out for its time.
+    // A search by memory leaves no candidate out because of its time.
     const Recommendation all = recommend(file, {.gpus = "1,2,4,16", .by = RankBy::memory});
     EXPECT_GT(all.ranked.size(), 50U);
     Workloads workloads;
@@ -122,11 +125,11 @@ TEST_F(Recommend, NeitherComputeNorCommunicationAloneTakesLongerThanTheStep) {
       EXPECT_EQ(communication > 0, c.family == "FSDP" && c.gpus > 1) << c.strategy;
       closest = std::max(closest, communication / c.verdict.step);
     }
-    EXPECT_GT(closest, 0.9) << model;  // it tells something
+    EXPECT_GT(closest, 0.9) << model;  // the bound is close enough to be useful
   }
 }
 
-// The platform's device gives no bound if the nodes have a faster one.
+// If the nodes have a faster device than the platform, the platform's device gives no lower bound.
 TEST_F(Recommend, LeastTimesHoldOnOtherDevices) {
   const Scenario scenario = read_scenario(folder_.write(
       "s.yaml",
@@ -155,8 +158,8 @@ TEST_F(Recommend, WhatIsLeftOutUnsimulatedWouldNotHaveBeenBetter) {
   EXPECT_EQ(counted, quick.candidates);
 }
 
-// Is half a node paid for as a whole one, and does the faster of equally dear runs win? The data
-// loader sets the pace: twice the GPUs need half the time.
+// A part of a node costs as much as the whole node, and the faster of equally expensive runs wins.
+// The data loader sets the pace here: twice the GPUs need half the time.
 TEST_F(Recommend, PricesWholeNodesAndTakesTheFasterOfEqualPrices) {
   const std::string text = std::string(training_run) + "data_loading: {samples_per_second: 100}\n";
   const RecommendOptions options{.gpus = "1,2,4,8"};
@@ -174,8 +177,8 @@ TEST_F(Recommend, PricesWholeNodesAndTakesTheFasterOfEqualPrices) {
   EXPECT_THAT(recommendation_text(own, "s.yaml"), Not(HasSubstr("costs count whole nodes")));
 }
 
-// Is a strategy that is harder to run passed over where its gain is less than two predictions tell
-// apart, and is it named?
+// A strategy that is harder to run is passed over if its gain is below the error between two
+// predictions; the answer names it.
 TEST_F(Recommend, TheSimplerOfWhatCannotBeToldApartIsFirst) {
   const std::string text =
       "name: t\nmodel: vgg16\ndataset: {samples: 1.28M, epochs: 90}\nbatch: {global: 1024}\n"
@@ -193,14 +196,15 @@ TEST_F(Recommend, TheSimplerOfWhatCannotBeToldApartIsFirst) {
   EXPECT_NEAR(first.passed_over->gain, 1 - passed.verdict.total / first.verdict.total, 1e-12);
   EXPECT_LT(first.passed_over->gain, first.passed_over->told);
   EXPECT_LT(first.passed_over->told, 0.15);
-  // DDP autocasts, FSDP's mixed precision does not.
+  // DDP uses autocast, FSDP's mixed precision does not.
   EXPECT_FALSE(first.verdict.without_autocast);
   EXPECT_TRUE(passed.verdict.without_autocast);
   const std::string told =
       std::regex_replace(recommendation_text(found, "s.yaml"), std::regex("\\s+"), " ");
   EXPECT_THAT(told, HasSubstr("simpler than " + passed.strategy + ", which is "));
   EXPECT_THAT(told, HasSubstr("% faster (without autocast): two predictions tell"));
-  // In one precision there is nothing to name, and memory is no estimate.
+  // In a single precision there are no numerics to name, and memory has no error between
+  // predictions.
   std::string fp32 = text;
   fp32.replace(fp32.find("amp-fp16"), 8, "fp32");
   for (const Candidate& c : answer({}, fp32).ranked) EXPECT_FALSE(c.verdict.without_autocast);
@@ -209,7 +213,7 @@ TEST_F(Recommend, TheSimplerOfWhatCannotBeToldApartIsFirst) {
   }
 }
 
-// Is a gain taken that can be told apart, and are its numerics named?
+// A gain above the error between two predictions is taken, and the answer names its numerics.
 TEST_F(Recommend, AGainThatCanBeToldIsTaken) {
   const Recommendation found =
       answer({},
@@ -221,12 +225,13 @@ TEST_F(Recommend, AGainThatCanBeToldIsTaken) {
               HasSubstr("without autocast, so that normalisation runs in half precision"));
 }
 
-// Groups of a node's GPUs are another strategy on several whole nodes, and cannot be on others.
+// Hybrid sharding within a node differs from full sharding on several whole nodes only, so
+// `recommend` tries it there only.
 TEST_F(Recommend, NoCandidateIsRefused) {
   const std::string file = folder_.write("s.yaml", training_run);
   InputFiles files;
   const Candidates all = candidates_of(read_scenario(file), {.gpus = "1,4,8,16,32,64"}, files);
-  EXPECT_THAT(all.meshes, IsEmpty());  // of a network that does not say how it may be cut
+  EXPECT_THAT(all.meshes, IsEmpty());  // the network does not state how it may be divided
   std::set<int> hybrid;
   for (const Candidate& c : all.plain) {
     if (c.strategy.starts_with("fsdp2 hybrid_shard")) hybrid.insert(c.gpus);
@@ -304,8 +309,8 @@ TEST_F(Recommend, TheMatrixIsTheStudysWithTheseNumbers) {
   EXPECT_THAT(text, HasSubstr("accuracy: age of gradients"));
 }
 
-// Where one slow GPU costs nothing, does the matrix say what limits instead, and is no slow GPU a
-// gain?
+// If a slow GPU costs nothing, the matrix names the limit instead, and never shows a gain from a
+// slow GPU.
 TEST_F(Recommend, AFigureOfNothingNamesItsLimit) {
   const std::string loader = "data_loading: {samples_per_second: 40}\n";
   const Recommendation found = answer({.gpus = "4"}, training_run + loader);
@@ -317,7 +322,7 @@ TEST_F(Recommend, AFigureOfNothingNamesItsLimit) {
   EXPECT_THAT(text, HasSubstr("+0 % (data loading rate)"));
   EXPECT_THAT(text, Not(HasSubstr("-0 %")));
   EXPECT_THAT(text, HasSubstr("(in brackets: the bottleneck"));
-  Recommendation faster = found;  // by how links are shared
+  Recommendation faster = found;  // a slow GPU may change how links are shared
   faster.matrix.front().uneven = 0.97;
   EXPECT_THAT(recommendation_text(faster, "s.yaml"), Not(HasSubstr("-3 %")));
   for (const MatrixColumn& column : answer({.gpus = "4"}).matrix) {
@@ -325,7 +330,8 @@ TEST_F(Recommend, AFigureOfNothingNamesItsLimit) {
   }
 }
 
-// Asynchronous servers learn less here, whatever is asked; what replaces training says so.
+// Asynchronous servers learn less in this test. The real training is replaced by a function that
+// reports its calls.
 TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
   const std::string text = std::string(training_run) + "convergence: {data: fashion-mnist}\n";
   std::vector<std::string> trained;
@@ -349,12 +355,13 @@ TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
     ASSERT_TRUE(c.verdict.accuracy);
     EXPECT_EQ(c.verdict.accuracy->mean, 0.9);
   }
-  // Candidates that learn alike are trained once, and common remarks are made once.
+  // Candidates with equal learning are trained once, and common remarks appear once.
   EXPECT_THAT(trained, UnorderedElementsAre("sync", "async"));
   EXPECT_EQ(found.trainings, 2U);
   EXPECT_THAT(found.warnings, UnorderedElementsAre("of both", "sync", "async"));
 
-  // Nobody learns so much: all are tried, nothing is recommended, and the reason names them.
+  // No candidate reaches the accuracy: all are tried, none is recommended, and the reason names
+  // them.
   trained.clear();
   options.min_accuracy = 0.95;
   const Recommendation none = answer(options, text);
@@ -364,7 +371,7 @@ TEST_F(Recommend, WhatDoesNotLearnEnoughIsLeftOut) {
   for (const auto& [reason, count] : none.left_out) reasons += reason + "\n";
   EXPECT_THAT(reasons, HasSubstr("below 95.0 %: "));
 
-  // As many trainings as are allowed.
+  // Not more trainings than allowed.
   trained.clear();
   options.most_trainings = 1;
   EXPECT_EQ(answer(options, text).trainings, 1U);
@@ -394,7 +401,7 @@ TEST_F(Recommend, NothingIsTrainedWhenTheShortlistIsFull) {
 TEST_F(Recommend, TheFrontKnowsAccuracy) {
   RecommendOptions options;
   options.min_accuracy = 0.5;
-  options.gpus = "2";  // a kind for each family: all are trained
+  options.gpus = "2";  // each family has one candidate, so all are trained
   options.prepare = [](const Scenario& candidate) {
     const auto* server = std::get_if<ParameterServerOptions>(&candidate.strategies.front().options);
     const Consistency consistency = server != nullptr ? server->consistency : Consistency::elastic;
@@ -416,7 +423,8 @@ TEST_F(Recommend, TheFrontKnowsAccuracy) {
   EXPECT_GT(on_the_front_for(found, less_accurate), 0U);
 }
 
-// An L4 is slower than an A100 and at one price for both dearer, but draws a fifth of its power.
+// At the same price an L4 is slower than an A100 and therefore more expensive, but draws a fifth of
+// its power.
 TEST_F(Recommend, TheFrontKnowsEnergy) {
   const Recommendation found =
       answer({.gpus = "1", .platforms = "g6.12xlarge,p4d.24xlarge"},
@@ -443,7 +451,7 @@ TEST_F(Recommend, LeastEnergyIsFirstWhereItIsAskedFor) {
   EXPECT_THAT(recommendation_text(found, "s.yaml"), HasSubstr("kWh"));
 }
 
-// Commands are there to be copied, and stay whole.
+// Commands stay on one line, so that they can be copied; all other lines fit.
 TEST_F(Recommend, FitsATerminalOfEightyColumns) {
   std::string text = std::string(training_run) + "energy: {carbon_intensity: 400}\n";
   const Recommendation found = answer({.platforms = "g5.12xlarge,p4d.24xlarge"}, text);
@@ -454,7 +462,7 @@ TEST_F(Recommend, FitsATerminalOfEightyColumns) {
   }
 }
 
-// The recipe recomputes operators alone; all of the blocks is tried, too.
+// The recipe recomputes single operators; the search also tries to recompute whole blocks.
 TEST_F(Recommend, TriesMoreRecomputationThanTheScenarioAsksFor) {
   const std::string file =
       folder_.write("recipe.yaml",
@@ -467,7 +475,7 @@ TEST_F(Recommend, TriesMoreRecomputationThanTheScenarioAsksFor) {
   EXPECT_THAT(answer.ranked.front().strategy, HasSubstr("all recomputed"));
 }
 
-// 32.8e9 parameters of 16 bytes do not go into 192 GiB, whatever the GPUs have.
+// 32.8e9 parameters of 16 bytes do not fit into 192 GiB of host memory, for any number of GPUs.
 TEST_F(Recommend, SaysThatTheHostIsTooSmall) {
   const std::string file = folder_.write(
       "host.yaml",
@@ -479,7 +487,7 @@ TEST_F(Recommend, SaysThatTheHostIsTooSmall) {
   EXPECT_EQ(answer.left_out.count("needs more memory than a host has"), 1U);
 }
 
-// Do --json and --csv carry the whole answer, in the form that the schema says?
+// --json and --csv have the whole answer, in the form of the schema.
 TEST_F(Recommend, ProgramsReadTheSameAnswer) {
   const Recommendation found =
       answer({.platforms = "g5.12xlarge,p4d.24xlarge"},
@@ -503,8 +511,7 @@ TEST_F(Recommend, ProgramsReadTheSameAnswer) {
   EXPECT_THAT(csv, HasSubstr("\n1," + first.platform + "," + std::to_string(first.gpus) + ","));
 }
 
-// Are platforms that the scenario lists searched, and does --set change the question of all
-// candidates?
+// Platforms that the scenario lists are searched, and --set changes the scenario of all candidates.
 TEST_F(Recommend, ListsOfPlatformsAndSettingsAreTheQuestion) {
   std::string text = training_run;
   text.replace(text.find("g5.12xlarge"), 11, "[g5.12xlarge, p4d.24xlarge]");
@@ -533,7 +540,7 @@ TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   endless.replace(endless.find("dataset: {samples: 1.28M, epochs: 90}\n"), 38, "");
   EXPECT_THAT(wrong({}, endless), HasSubstr("dataset: is missing"));
   EXPECT_THAT(wrong({}, endless + "dataset: {time: 1 h}\n"), HasSubstr("dataset: gives the time"));
-  // A number of steps is one run of the same data only where the batch is the same, too.
+  // A number of steps means the same data only at the same batch.
   const std::string steps = endless + "dataset: {steps: 1000}\n";
   EXPECT_FALSE(answer({}, steps).ranked.empty());
   std::string weak = steps;

@@ -1,4 +1,4 @@
-// Does nothing get lost of what was written, whatever was left behind, and nothing mixed up?
+// Does an interrupted sweep lose no written row, and are rows of different sweeps never mixed?
 #include "sweep/rows_file.hpp"
 
 #include <fmt/format.h>
@@ -56,7 +56,7 @@ TEST_F(Rows, WhatWasLeftBehindIsTakenUpButNotHalfALine) {
 TEST_F(Rows, AWholeFileIsTakenUpToo) {
   folder_.write("out", row(0) + row(1) + row(2, "failed") + row(3, "refused"));
   EXPECT_TRUE(open().missing().empty());
-  EXPECT_THAT(open(true).missing(), ElementsAre(2));  // --retry-failed
+  EXPECT_THAT(open(true).missing(), ElementsAre(2));  // with --retry-failed
   RowsFile again = open(true);
   again.append(2, row(2));
   again.finish(false);

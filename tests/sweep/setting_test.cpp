@@ -1,4 +1,4 @@
-// Does a --set say what it seems to say, and is what is wrong with it told at its place?
+// Does --set have the values that its text says, and is a mistake reported at its place?
 #include "sweep/setting.hpp"
 
 #include <gmock/gmock.h>
@@ -47,7 +47,8 @@ TEST(Setting, FlowValuesKeepTheirCommas) {
               ElementsAre("ddp", "{fsdp: {version: 2}, label: two}", "fsdp"));
 }
 
-// Does a list of GPUs or strategies mean to --set what it means in a file?
+// For a field that is a list, a list of GPUs or strategies means the same to --set as in a file:
+// its elements are the values.
 TEST(Setting, AListOfAFieldThatListsIsItsValues) {
   EXPECT_EQ(parse_setting("gpus=[8,16]").texts, parse_setting("gpus=8,16").texts);
   EXPECT_EQ(parse_setting("gpus= [ 1..4 ] ").texts, parse_setting("gpus=1..4").texts);

@@ -1,4 +1,4 @@
-// Files and settings for tests of sweeps. Used by the tests of this room.
+// Files and settings of sweeps. Used by the tests of this room.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ inline const char* small_scenario =
     "  - fsdp: {version: 2}\n"
     "    label: sharded\n";
 
-// what() of the ConfigError that `action` throws; "" when it throws none.
+// The message of the ConfigError that `action` throws; "" when it throws none.
 template <class Action>
 std::string refusal(Action action) {
   try {

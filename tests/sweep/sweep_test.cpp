@@ -1,5 +1,5 @@
 // Are a sweep's rows the answers of `run`, for any number of workers, and is every point without an
-// answer a row that says why?
+// answer a row with its reason?
 #include "sweep/sweep.hpp"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ TEST_F(Sweep, RowsAreTheAnswersOfARun) {
   }
 }
 
-// Are the meshes of a grid rows, with those that do not divide among them?
+// Every mesh of a grid has a row; a mesh that does not divide has its reason there.
 TEST_F(Sweep, MeshesAreRowsOrSayWhatDoesNotDivide) {
   const std::string text =
       "name: m\nmodel: gpt\nmodel_parameters: {layers: 6, hidden: 256, heads: 4, sequence: 128, "
@@ -98,7 +98,7 @@ TEST_F(Sweep, MeshesAreRowsOrSayWhatDoesNotDivide) {
   }
 }
 
-// Is a grid of more points than can be simulated refused, and can some of them be drawn?
+// A grid with more points than can be simulated is refused; a sample of its points is accepted.
 TEST_F(Sweep, AGridTooLargeToSimulateIsDrawnFrom) {
   const std::string scenario = folder_.write("s.yaml", small_scenario);
   InputFiles files;
@@ -130,14 +130,14 @@ TEST_F(Sweep, ShardsAreTheWholeTakenApart) {
     EXPECT_EQ(lines[static_cast<int>(i)], rows[i].dump());
 }
 
-// Points that run on SimGrid between others that do not: each has a process of its own.
+// Points that run on SimGrid give the same rows as on the loop: each has a process of its own.
 TEST_F(Sweep, SimGridPointsAreLikeOthers) {
   const std::vector<std::string> settings{"simulation.engine=loop,simgrid", "batch.per_gpu=8,16"};
   const auto rows = rows_of(swept(settings, {.workers = 2}));
   ASSERT_EQ(rows.size(), 16U);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i]["set"]["simulation.engine"] == "simgrid") continue;
-    const Json& same = rows[i + 4];  // the other engine is the outer axis
+    const Json& same = rows[i + 4];  // the engine is the outer axis
     EXPECT_EQ(same["set"]["simulation.engine"], "simgrid");
     EXPECT_EQ(same["gpus"], rows[i]["gpus"]);
     EXPECT_NEAR(same["step_s"], rows[i]["step_s"], 1e-9 * double(rows[i]["step_s"]));
@@ -156,7 +156,7 @@ TEST_F(Sweep, ACombinationThatCannotBeIsARowWithItsReason) {
   EXPECT_EQ(rows[4]["reason"], "batch: global batch 9 does not divide among 2 GPUs");
 }
 
-// A million steps with jitter take minutes, eight milliseconds.
+// A million steps with jitter take minutes, eight steps take milliseconds.
 TEST_F(Sweep, APointThatTakesTooLongIsARowWithItsReason) {
   const std::string jitter =
       std::string(small_scenario) + "stragglers: {per_step: {lognormal: {sigma: 5%}}}\n";

@@ -1,6 +1,6 @@
-// Is a timeline a trace as PyTorch's profiler writes it, does it hold every second of the step
-// under the layers' names, and is it the same on both executors? Golden file: run with
-// LOCKSTEP_WRITE_GOLDEN=1 to write it anew, and read the difference.
+// Is a timeline a trace as PyTorch's profiler writes it, does it show every second of the step
+// under the names of the layers, and do both executors give the same timeline? Run with
+// LOCKSTEP_WRITE_GOLDEN=1 to write the golden file anew, and read the difference.
 #include "timeline/timeline.hpp"
 
 #include <gtest/gtest.h>
@@ -31,14 +31,14 @@ struct Case {
   Job job;
 };
 
-// Four layers on eight GPUs, host and device of one order.
+// Four layers on eight GPUs; host and device take times of the same order.
 Job small_job() {
   auto costs = std::make_shared<ToyCosts>();
   costs->forward = {0.8e-3, 1e-3, 1.1e-3};
   costs->backward = {0.3e-3, 2e-3, 2.1e-3};
   Job job = toy_job(4, 10e6, 8, costs);
   job.simulation.interference = true;
-  job.simulation.engine = Engine::loop;  // SimGrid starts once per process
+  job.simulation.engine = Engine::loop;  // a process can start SimGrid only once
   job.gradient_clipping = 1;
   return job;
 }
@@ -90,7 +90,7 @@ Traced trace(const StrategyOptions& options, Job job, TimelineOptions shown) {
   return traced;
 }
 
-// The steps that the result stands for, of every rank.
+// The trace of the last steps, which stand for the extrapolated rest, with every rank.
 Traced trace(const Case& of) {
   const StrategyResult found = make_strategy(of.options)->simulate(of.job);
   EXPECT_TRUE(found.extrapolated) << of.name;
@@ -101,7 +101,8 @@ Traced trace(const Case& of) {
   return trace(of.options, of.job, shown);
 }
 
-double ns(const Json& event, const char* field) {  // whole tenths of them: exact sums
+// rounded to tenths of a nanosecond, so that sums are exact
+double ns(const Json& event, const char* field) {
   return std::round(event[field].get<double>() * 1e4) / 10;
 }
 bool is_slice(const Json& event) {
@@ -149,7 +150,8 @@ TEST(Timeline, IsAChromeTraceWhoseSlicesNest) {
         while (!open.empty() && open.back() <= start + 0.05) open.pop_back();
         if (!open.empty()) {
           EXPECT_LE(start - length, open.back() + 0.05) << of.name << " " << names.at(track);
-          EXPECT_EQ(names.at(track), "host") << of.name;  // elsewhere they follow each other
+          // slices of other tracks follow each other
+          EXPECT_EQ(names.at(track), "host") << of.name;
         }
         open.push_back(start - length);
       }
@@ -157,7 +159,8 @@ TEST(Timeline, IsAChromeTraceWhoseSlicesNest) {
   }
 }
 
-// Work and waits of the ranks' compute streams are the parts of the record's step.
+// In the trace, the work and the waits of the ranks' compute streams add up to the parts of the
+// record's step.
 TEST(Timeline, AddsUpToTheStepOfTheRecord) {
   for (const Case& of : cases()) {
     const Traced traced = trace(of);
@@ -220,7 +223,7 @@ TEST(Timeline, NamesEveryLayerInEveryStep) {
   }
 }
 
-// Each begins in a slice and ends in one, not earlier.
+// Each arrow begins inside a slice and ends inside a slice, not earlier than it began.
 TEST(Timeline, ArrowsArePaired) {
   for (const Case& of : cases()) {
     const std::string_view name = of.name;
@@ -253,7 +256,8 @@ TEST(Timeline, ArrowsArePaired) {
       }
       kinds.insert(key.first);
     }
-    // A collective or a pull ends a wait; the host launches; a server works on a push.
+    // An arrow leads from a collective or a pull to the wait that it ends, from a host to a kernel,
+    // and from a push to the server's work.
     EXPECT_TRUE(kinds.contains("ends")) << of.name;
     EXPECT_EQ(kinds.contains("ac2g"), name != "ddp on cpus") << name;
     if (name == "synchronous servers") {
@@ -262,7 +266,7 @@ TEST(Timeline, ArrowsArePaired) {
   }
 }
 
-// Tracks, starts and lengths of all slices, in order.
+// The track, start and length of all slices, in the order of the trace.
 std::vector<double> slices_on(Engine engine, const Case& of) {
   Job job = of.job;
   job.simulation.engine = engine;
@@ -317,8 +321,8 @@ TEST(Timeline, CountsWhatLinksCarry) {
   EXPECT_LE(most, 300);
 }
 
-// For every shipped way to train, the counter's highest value is the reported peak, and the counter
-// never goes back in time.
+// For every shipped way to train, the memory counter reaches the reported peak exactly, and its
+// times never decrease.
 TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
   for (const char* text :
        {"strategies: [ddp]\n", "strategies: [fsdp]\n", "strategies: [fsdp: {version: 2}]\n",
@@ -356,18 +360,20 @@ TEST(Timeline, CountsTheMemoryWhosePeakIsReported) {
       }
       if (event["name"] != "allocated memory") continue;
       const double bytes = event["args"]["bytes"];
-      EXPECT_NEAR(bytes, by_kind, 1e-8 * bytes);  // written with ten digits
+      EXPECT_NEAR(bytes, by_kind, 1e-8 * bytes);  // the file has ten digits
       EXPECT_GE(event["ts"], time);
       time = event["ts"];
       highest = std::max(highest, bytes);
       ++values;
     }
     EXPECT_NEAR(highest, use.allocated, 1e-8 * highest);
-    EXPECT_GT(values, job.step->layers.size());  // it moves
+    // the counter changes more often than there are layers
+    EXPECT_GT(values, job.step->layers.size());
   }
 }
 
-// Thinned out for a screen, the page's curves still reach the peaks of the record.
+// The curves that the page shows are thinned out for the screen, and still reach the peaks of the
+// record.
 TEST(Timeline, ThePagesMemoryCurvesReachThePeak) {
   const Scenario scenario =
       read_scenario(LOCKSTEP_SOURCE_DIR "/scenarios/activation_checkpointing.yaml");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does HolisticTraceAnalysis find in our trace the breakdown that we print?
+"""Does HolisticTraceAnalysis find the breakdown that the program prints in the program's trace?
 
     hta_test.py PROGRAM     needs the Python package HolisticTraceAnalysis; run from the repository's root
 """
@@ -35,11 +35,10 @@ class Breakdown(unittest.TestCase):
             for ours in predictions:
                 table = TraceAnalysis(trace_dir=f"{folder}/traces/{ours['strategy']}-8").get_temporal_breakdown(visualize=False)
                 self.assertEqual(len(table), 8)
-                # Percentages, means of eight ranks over other steps than the predicted mean's.
+                # HTA's percentages are means of eight ranks over other steps than the predicted mean's.
                 step, split = ours["step_seconds"], ours["split_seconds"]
                 self.assertAlmostEqual(table["compute_time_pctg"].mean(), 100 * ours["gpu_utilisation"], delta=2)
-                # A kernel of NCCL that runs while it waits for a late rank counts as communication
-                # there.
+                # HTA counts an NCCL kernel that waits for a late rank as communication.
                 exposed, waiting = (100 * split[part] / step for part in ("exposed_communication", "waiting"))
                 found = table["non_compute_time_pctg"].mean()
                 self.assertGreater(found, exposed - 0.5)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Do the tools themselves read the files of `lockstep export --emit`? accepted_by_tools.py PROGRAM, with a Python that has
-accelerate, deepspeed, transformers, trl and torchtitan 0.2 (the last that reads TOML). What is not installed is told and left out."""
+"""Do training tools read the files of `lockstep export --emit`? accepted_by_tools.py PROGRAM runs with a Python that has
+accelerate, deepspeed, transformers, trl and torchtitan 0.2 (the last version that reads TOML). A missing tool is named and skipped."""
 
 import importlib.util
 import json
@@ -55,7 +55,7 @@ def accelerate(folder):
 def deepspeed(folder):
     from deepspeed.runtime.config import DeepSpeedConfig
 
-    # One GPU: without a running job DeepSpeed counts one rank.
+    # One GPU, because DeepSpeed counts one rank without a running job.
     for scenario, stage in ((ZERO_2, 2), (ZERO_3, 3)):
         scenario = scenario.replace("gpus: 16", "gpus: 1")
         config = DeepSpeedConfig(json.loads(emitted(folder, scenario, "deepspeed").read_text()))
@@ -70,7 +70,7 @@ def trl(folder):
     import yaml
     from trl import SFTConfig
 
-    # An SFTConfig looks for a GPU that computes in bf16: its fields are compared, not made.
+    # An SFTConfig looks for a GPU with bf16 when it is created, so only its fields are compared.
     fields = {field.name for field in dataclasses.fields(SFTConfig)}
     written = yaml.safe_load(emitted(folder, FSDP_2, "trainer").read_text())
     equal(sorted(set(written) - fields), ["model_name_or_path"])
@@ -98,7 +98,7 @@ def main():
             try:
                 check(folder)
                 print(f"{check.__name__}: accepts what is emitted")
-            except Exception as error:  # of any of them
+            except Exception as error:  # a tool may raise any exception
                 failed = 1
                 print(f"{check.__name__}: {type(error).__name__}: {error}")
     return failed

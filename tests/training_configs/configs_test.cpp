@@ -1,5 +1,5 @@
-// Configs of public projects, as data/README.md lists them: what each of them says (expected.yaml,
-// read off beside the files), and that no key is lost.
+// Do configs of public projects give the fields that their text says, and is every key accounted
+// for? data/README.md lists the configs; expected.yaml was read off them by hand.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 const std::string folder = LOCKSTEP_SOURCE_DIR "/tests/training_configs";
 
-// Other files that a config points to, where they are beside it under another name.
+// Files to which a config points and that lie beside it under another name.
 const std::map<std::string, std::vector<std::string>> companions{
     {"llamafactory/fp8_deepspeed.yaml", {"deepspeed/llamafactory_z3_fp8.json"}},
     {"axolotl/alst_500k.yaml", {"deepspeed/axolotl_z3_offload_all_old_names.json"}},
@@ -47,7 +47,7 @@ std::vector<std::string> paths_of(const std::string& file) {
   return paths;
 }
 
-// In one line: the fields, what is asked for, or the keys that are refused.
+// The result of a config in one line: the fields, the open questions, or the refused keys.
 std::string said_of(const std::string& file, const ConfigAnswers& answers = {}) {
   try {
     const ImportedConfig config = imported_config(paths_of(file), answers);
@@ -107,13 +107,14 @@ TEST(TrainingConfigs, EveryKeyIsAccountedFor) {
   ConfigAnswers answers;
   answers.leave_out = {"all"};
   for (const std::string& file : config_files()) {
-    const bool sections = file.starts_with("megatron_yaml/");  // MODEL_ARGS alone is the program's
+    // only MODEL_ARGS belongs to the program
+    const bool sections = file.starts_with("megatron_yaml/");
     if (file.find("not_json") != std::string::npos || sections) continue;
     ImportedConfig config;
     try {
       config = imported_config(paths_of(file), answers);
     } catch (const ConfigError&) {
-      continue;  // a file that it points to is missing, or keys contradict each other
+      continue;  // a file to which it points is missing, or keys contradict each other
     }
     int values = 0;
     for (const std::string& path : paths_of(file)) values += values_in(config_document(path).root);

@@ -1,4 +1,4 @@
-// From a scenario to a file that starts its training, and back: the same prediction.
+// Does a scenario that is written as a config and read back give the same prediction?
 #include "training_configs/emitted_config.hpp"
 
 #include <gmock/gmock.h>
@@ -23,8 +23,8 @@ const std::string adamw = "optimizer: {name: adamw, implementation: fused, weigh
 
 struct RoundTrip {
   const char* name;
-  std::string scenario;              // below `head`
-  std::vector<std::string> formats;  // together they say all
+  std::string scenario;              // the fields below `head`
+  std::vector<std::string> formats;  // formats that together hold all fields
 };
 
 std::vector<RoundTrip> round_trips() {
@@ -117,7 +117,7 @@ class RoundTrips : public testing::TestWithParam<RoundTrip> {};
 
 TEST_P(RoundTrips, PredictTheSame) {
   const RoundTrip& trip = GetParam();
-  // A second `model:` would be a mistake of the test.
+  // A second `model:` in the text would be a mistake of the test.
   std::string text = head;
   if (trip.scenario.find("model:") != std::string::npos)
     text.erase(text.find("model: llama3-8b\n"), 17);

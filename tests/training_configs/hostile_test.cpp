@@ -1,5 +1,5 @@
-// Files made to break a reader: each costs an error with its place, nothing outside of the named
-// files is read.
+// Do files that are made to break a reader give a located error, and does the reader open no other
+// files than the named ones?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Key tables: which key a pattern covers, and what becomes of values.
+// Which keys does a pattern of a key table cover, and how are their values translated?
 #include "training_configs/key_table.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Launch scripts: what a shell would have passed, with nothing executed.
+// Does the reader of launch scripts find the options that a shell would have passed, without
+// executing anything?
 #include "training_configs/shell_script.hpp"
 
 #include <gmock/gmock.h>
@@ -10,7 +11,7 @@
 namespace lockstep::shell_script_test {
 namespace {
 
-// The options as "name=value ...".
+// The options of the script as "name=value ...".
 std::string options(const std::string& script) {
   const Node map = options_of(launch_script(script, "train.sh"), "train.sh");
   std::string text;
@@ -70,6 +71,19 @@ TEST(LaunchScripts, DecideConditions) {
 
 TEST(LaunchScripts, TakeTheFirstRoundOfALoop) {
   EXPECT_EQ(options("for B in 8 16; do\n  python t.py --batch $B\ndone\n"), "batch=8");
+}
+
+// `done` of an inner loop ends that loop only.
+TEST(LaunchScripts, SkipLoopsThatWait) {
+  const std::string wait = "until ready; do sleep 1; done\n";
+  EXPECT_EQ(options(wait + "python t.py --batch 8\n"), "batch=8");
+  EXPECT_EQ(options("for B in 8 16; do\n" + wait + "python t.py --batch $B\ndone\n"), "batch=8");
+}
+
+TEST(LaunchScripts, CompareUnsetVariablesWithTheEmptyText) {
+  EXPECT_EQ(options("if [ \"$S\" = \"\" ]; then A=1; else A=2; fi\n"
+                    "if [ \"$S\" != \"\" ]; then B=1; else B=2; fi\npython t.py --a $A --b $B\n"),
+            "a=1 b=2");
 }
 
 TEST(LaunchScripts, ReadBatchHeadersAndHeredocs) {

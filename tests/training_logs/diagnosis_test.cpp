@@ -1,4 +1,4 @@
-// Anomalies in made-up step times.
+// Does the diagnosis find anomalies in made-up step times?
 #include "training_logs/diagnosis.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Steps 1 to n of one second each, but for what `change` says.
+// A log of `steps` steps with the times that `seconds` gives.
 TrainingLog log_of(int steps, const std::function<double(int)>& seconds) {
   TrainingLog log;
   log.file = "test.log";

@@ -1,4 +1,4 @@
-// Logs of public trainings: step times and memory as their lines have them (data/README.md).
+// Are step times and memory of public training logs read as their lines have them (data/README.md)?
 #include "training_logs/training_log.hpp"
 
 #include <gmock/gmock.h>
@@ -49,9 +49,9 @@ TEST(TrainingLogs, OfTorchtitan) {
   ASSERT_EQ(log.entries.size(), 8U);
   EXPECT_EQ(log.entries[0].step, 3);
   EXPECT_EQ(log.entries[0].tokens_per_second, 30768);
-  EXPECT_FALSE(log.entries[0].reserved);  // 0.00GiB is no measurement
+  EXPECT_FALSE(log.entries[0].reserved);  // 0.00GiB is not a measurement
   EXPECT_NEAR(steps_of("torchtitan_debug_2025_07.log").median, 0.47, 0.002);
-  // 4 GPUs, micro-batches of 5 samples of 8,192 tokens each.
+  // 4 GPUs with micro-batches of 5 samples of 8,192 tokens each.
   const SteadySteps words = steps_of("torchtitan_gpt2_wps_2024_08.log", 4 * 5 * 8192.0, 4);
   EXPECT_EQ(words.source, "its rates");
   EXPECT_NEAR(words.median, 0.366, 0.001);
@@ -66,7 +66,7 @@ TEST(TrainingLogs, OfMegatron) {
   EXPECT_NEAR(mixtral.allocated, 54250.98583984375 * mib, 1);
   EXPECT_EQ(training_log(data("megatron_mixtral_16h100_2024.log")).global_batch, 128);
   const SteadySteps old = steps_of("megatron_gpt2_v100_2020_old_layout.log");
-  EXPECT_NEAR(old.median, 1.9939, 1e-9);  // the first line is the mean with warm-up
+  EXPECT_NEAR(old.median, 1.9939, 1e-9);  // the first line is a mean that includes the warm-up
   EXPECT_EQ(old.warm_up, 5);
 }
 
@@ -104,7 +104,7 @@ TEST(TrainingLogs, OfDeepSpeed) {
   const TrainingLog log = training_log(file);
   EXPECT_THAT(log.notes, testing::ElementsAre(testing::HasSubstr("1 steps overflowed")));
   EXPECT_NEAR(steady_steps(log, 0, 128, 16).median, 0.8, 1e-9);
-  EXPECT_NEAR(steady_steps(log, 0, 0, 0).median, 0.8, 1e-9);  // by the clock
+  EXPECT_NEAR(steady_steps(log, 0, 0, 0).median, 0.8, 1e-9);  // computed from the clock
   EXPECT_NEAR(steady_steps(log, 0, 0, 0).allocated, 22.95 * gib, 1);
 }
 

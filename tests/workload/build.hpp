@@ -1,4 +1,4 @@
-// Helpers of the workload tests: build a step from a model text, find layers and kernels.
+// Helpers of the workload tests. They build a step from a model text, and find layers and kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ inline TrainingStep build_text(const std::string& text, const StepOptions& optio
   return build_step(read_model_text(text, "test.yaml"), options);
 }
 
-// A model of these layers on a 3 x 32 x 32 image, ending in a classifier of its own.
+// A model of these layers on a 3 x 32 x 32 image, followed by a classifier.
 inline TrainingStep build_layers(const std::string& layers, const StepOptions& options = {}) {
   return build_text("input: {image: [3, 32, 32], classes: 10}\nlayers:\n" + layers, options);
 }
@@ -49,7 +49,7 @@ inline int launches(const std::vector<Kernel>& kernels) {
   return sum;
 }
 
-// Saved activations, each storage once, without the step's input and the layers named in `except`.
+// Bytes of the saved activations; each storage counts once, and the step's input does not count.
 inline double saved_bytes(const TrainingStep& step) {
   std::set<int> seen;
   double sum = 0;

@@ -1,5 +1,5 @@
-// Compiled steps: what stays the same, what backward keeps beside AOTAutograd's own partitioner
-// (calibrate/oracle/compile), which kernels are left.
+// Do compiled steps keep their products and parameters, keep the same values for backward as
+// AOTAutograd's own partitioner (calibrate/oracle/compile), and launch the right number of kernels?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ double products(const TrainingStep& step) {
 }
 
 TEST(MinimumCut, TakesTheCheapestSeparation) {
-  // 0 -> 1 -> 3, 0 -> 2 -> 3; 3 is asked for.
+  // The graph has the paths 0 -> 1 -> 3 and 0 -> 2 -> 3; the value of node 3 is needed.
   CutGraph graph;
   graph.nodes = {{5, true, false, {}},
                  {1, false, false, {0}},
@@ -73,8 +73,8 @@ TEST(Compiled, ProductsAndParametersStay) {
   }
 }
 
-// A block: norm, three products, two rotations, attention, product; sum with norm, two products, gated
-// activation, product; sum.
+// The 14 kernels of a block are: norm, three products, two rotations, attention, product; sum with
+// norm, two products, gated activation, product; sum.
 TEST(Compiled, AChainIsOneKernel) {
   const TrainingStep step = llama(half_precision(Compile::blocks));
   std::vector<int> counts(2, 0);
@@ -86,7 +86,7 @@ TEST(Compiled, AChainIsOneKernel) {
     if (layer.block == "model.layers.1") counts[1] += launches(layer.forward);
   }
   EXPECT_THAT(counts, testing::ElementsAre(14, 14));
-  // The gated activation reads the two products and writes one tensor.
+  // The gated activation reads the outputs of two products and writes one tensor.
   const Layer& gate = find_layer(step, "model.layers.0.mlp.multiply");
   const double inner = 2.0 * 2 * 512 * 8192;
   ASSERT_EQ(launches(gate.forward), 1);
@@ -95,7 +95,7 @@ TEST(Compiled, AChainIsOneKernel) {
   const Layer& activation = find_layer(step, "model.layers.0.mlp.act_fn");
   EXPECT_EQ(activation.output_bytes, 0);
   EXPECT_EQ(launches(activation.forward), 0);
-  // Backward reads the gradient and both products, and writes both gradients.
+  // Its backward reads the gradient and both products' outputs, and writes both gradients.
   ASSERT_EQ(launches(activation.backward), 1);
   EXPECT_EQ(activation.backward.front().bytes_read, 3 * inner);
   EXPECT_EQ(activation.backward.front().bytes_written, 2 * inner);
@@ -148,7 +148,7 @@ StepOptions options_of(const Json& job) {
   return options;
 }
 
-// Bytes kept of each graph, in order.
+// Bytes that each compiled graph keeps for backward, in order.
 std::vector<double> kept_by_graph(const TrainingStep& step, Compile compile) {
   std::vector<double> graphs;
   std::set<int> seen;

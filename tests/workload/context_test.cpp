@@ -1,5 +1,6 @@
-// Is one rank's attention under context parallelism that of genuine PyTorch (2.15, context_parallel of
-// torch.distributed.tensor.experimental), and do the ranks together do the work of the whole?
+// Does a rank under context parallelism run the attention of genuine PyTorch (2.15,
+// context_parallel of torch.distributed.tensor.experimental), and do the ranks together do the work
+// of the whole?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,8 @@ StepOptions half_precision(std::int64_t layers, std::int64_t sequence, std::int6
   return options;
 }
 
-// PyTorch sends to the next rank by an all-to-all in which all other messages are empty.
+// The lines of a step. PyTorch sends to the next rank by an all-to-all in which all other messages
+// are empty.
 Lines lines_of(const StepOptions& options) {
   Lines lines = StepLines(build_step(*load_model("llama"), options)).write();
   for (std::string& line : lines) {
@@ -57,7 +59,7 @@ TEST(ContextParallel, GoesWithTensorParallelismAsInPyTorch) {
                          R"("cp": 2, "precision": "mixed"} rank 0)"));
 }
 
-// Every rank has the same work, so that the ranks together have that of the whole: parameters are whole.
+// Every rank has the same share of the work and all parameters.
 TEST(ContextParallel, RanksShareTheWorkEvenly) {
   for (const char* name : {"llama", "gpt", "bert"}) {
     StepOptions options;
@@ -89,8 +91,9 @@ double attention_flops(const TrainingStep& step) {
   return sum;
 }
 
-// Of c pieces the last one's queries see all keys but half of their own piece: (2c - 1) / c^2 of the whole
-// triangle, instead of 1 / c.
+// Without balance, the last of c pieces of the sequence sees all c - 1 pieces before it and half of
+// its own. Its share of the causal triangle is (c - 1/2) / c^2 / (1/2) = (2c - 1) / c^2, instead of
+// 1 / c.
 TEST(ContextParallel, WithoutBalanceTheLastRankDoesMost) {
   for (const std::int64_t ranks : {2, 4, 8}) {
     StepOptions options = half_precision(1, 4096, 1);
@@ -115,8 +118,9 @@ double exchanged(const TrainingStep& step, bool backward) {
   return sum;
 }
 
-// Bytes of a layer and rank (facts H83, H86): forward (c - 1) K and V of a rank; backward as many, and c
-// times their gradients in the same type. All-to-all: queries, keys, values and outputs, each way.
+// Bytes of a layer and rank (facts H83, H86). Ring: forward moves the rank's K and V c - 1 times;
+// backward as often, and the gradients of K and V c times in the same type. All-to-all: queries,
+// keys, values and outputs once in each pass.
 TEST(ContextParallel, SendsTheBytesOfTheClosedForms) {
   const double tokens = 4096, size = 64, heads = 16, kv_heads = 4;
   for (const std::int64_t ranks : {2, 4}) {
@@ -135,8 +139,9 @@ TEST(ContextParallel, SendsTheBytesOfTheClosedForms) {
   }
 }
 
-// Own queries, keys, values, output and log-sum-exp are kept (fact H83b): as on one GPU with the rank's
-// tokens. All-to-all keeps the attention's output beside the next product's input, which it turns into.
+// For backward a rank keeps its own queries, keys, values, output and log-sum-exp (fact H83b), as
+// one GPU with the rank's tokens would. With all-to-all the attention's output stays beside the
+// exchanged one, which is the next product's input.
 TEST(ContextParallel, KeepsOneRanksShareForBackward) {
   StepOptions options = half_precision(2, 4096, 1);
   const double whole = saved_bytes(build_step(*load_model("llama"), options));

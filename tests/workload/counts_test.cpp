@@ -29,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(EveryModel, PublishedFigures, testing::ValuesIn(known_m
                            return name;
                          });
 
-// Fields of a config.json.
+// Fields of a DeepSeek config.json.
 struct DeepSeek {
   std::int64_t layers, hidden, intermediate, moe_intermediate, heads, experts, shared, q_rank,
       vocabulary;
@@ -54,8 +54,8 @@ TEST(CountsOfConfigs, AreThoseOfTheModelFiles) {
             parameters_of({60, 5120, 12288, 1536, 128, 160, 2, 1536, 102400}));
   EXPECT_EQ(count("deepseek-v2-lite"),
             parameters_of({27, 2048, 10944, 1408, 16, 64, 2, 0, 102400}));
-  // Llama 4 Scout: 48 layers, hidden 5120, 40 heads of 128 and 8 of keys and values, 16 experts of 8192 and a
-  // shared one, vocabulary 202048, head untied.
+  // Llama 4 Scout has 48 layers, hidden size 5120, 40 heads of 128 with 8 for keys and values, 16
+  // experts of 8192 and a shared one, a vocabulary of 202048, and an untied head.
   const std::int64_t hidden = 5120, attention = 2 * hidden * 40 * 128 + 2 * hidden * 8 * 128;
   EXPECT_EQ(count("llama4-scout"),
             48 * (attention + 16 * hidden + 17 * 3 * hidden * 8192 + 2 * hidden) +

@@ -1,5 +1,5 @@
-// Is every mistake in a model file, or in what is asked of a model, answered with its place and a
-// hint?
+// Does every mistake in a model file, or in a request for a step, get a message with its place and
+// a hint?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +166,7 @@ TEST(BadRequests, AreRefusedWithTheReason) {
   EXPECT_THROW(load_model(""), ConfigError);
 }
 
-// A checkpoint has so many rows of positions: a longer sequence is another model, of GPT-2 as of BERT.
+// A checkpoint has a table with a fixed number of positions, so a longer sequence is refused.
 TEST(Models, RefuseSequencesBeyondTheirPositions) {
   for (const auto& [model, positions] :
        {std::pair{"gpt2", 1024}, {"gpt2-xl", 1024}, {"bert-base", 512}}) {

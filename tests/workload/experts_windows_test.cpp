@@ -1,4 +1,4 @@
-// Mixture of experts and attention in windows: counts by hand.
+// Have mixtures of experts and attention in windows the FLOPs and bytes that are counted by hand?
 #include <gmock/gmock.h>
 
 #include "build.hpp"
@@ -39,8 +39,8 @@ std::string refusal(const std::string& model) {
   return "";
 }
 
-// Mixtral 8x7B computes with 2 of its 8 experts: 12.9 of its 46.7 billion parameters, embeddings
-// included (Jiang et al. 2024, section 1: 13 billion active).
+// Mixtral 8x7B computes with 2 of its 8 experts: 12.9 of its 46.7 billion parameters with
+// embeddings (Jiang et al. 2024, section 1: 13 billion active).
 TEST(Experts, ComputeWithTheChosenOnes) {
   StepOptions options;
   options.sequence = 512;
@@ -53,7 +53,7 @@ TEST(Experts, ComputeWithTheChosenOnes) {
   const double active = 32 * (2 * h * h + 2 * h * kv + each + 8 * h) + 32000 * h;
   EXPECT_DOUBLE_EQ(matmul_flops(step, "", true), 2 * tokens * active);
   EXPECT_NEAR(active + 32000 * h, 12.9e9, 0.05e9);
-  // Gates and their products of two experts a token, in bf16.
+  // The gates and their products with the inputs, for two experts per token in bf16.
   EXPECT_EQ(saved_of(step, "experts", "product"), 32 * 2 * tokens * inner * 2);
 }
 
@@ -66,7 +66,7 @@ TEST(Experts, RoundUpTheTokensOfEach) {
     EXPECT_EQ(layer.parameters.size(), 24u);
     for (const Kernel& kernel : layer.forward) {
       if (kernel.kind != KernelKind::gemm) continue;
-      EXPECT_EQ(kernel.m, 1);  // 6 choices, 8 experts
+      EXPECT_EQ(kernel.m, 1);  // 6 choices among 8 experts
     }
   }
 }
@@ -83,7 +83,8 @@ TEST(Experts, RefuseWhatCannotBe) {
   EXPECT_THAT(with("3", "{count: 4, inner: 8}"), HasSubstr("the router gives 8 x 3, 8 x 4"));
 }
 
-// Swin-T at 224 x 224: 64, 16, 4 and 1 windows of 49 pixels, 3, 6, 12 and 24 heads, in 2, 2, 6 and 2 blocks.
+// Swin-T at 224 x 224 pixels: its stages have 2, 2, 6 and 2 blocks with 64, 16, 4 and 1 windows of
+// 49 pixels and 3, 6, 12 and 24 heads.
 TEST(Windows, AttendInsideThemselves) {
   StepOptions options;
   options.samples = 2;
@@ -94,10 +95,10 @@ TEST(Windows, AttendInsideThemselves) {
   EXPECT_DOUBLE_EQ(matmul_flops(step, "window_attention", true), 2 * 2 * 32 * scores);
   int rolled = 0;
   for (const Layer& layer : step.layers) rolled += static_cast<int>(attribute(layer, "rolled"));
-  EXPECT_EQ(rolled, 3 * (1 + 1 + 3));  // not in the last stage, which is one window
+  EXPECT_EQ(rolled, 3 * (1 + 1 + 3));  // the last stage is one window and is not shifted
 }
 
-// 200 / 32 is 6.25: every stage is padded to whole windows and cropped again.
+// 200 / 32 is 6.25, so every stage is padded to whole windows and cropped again.
 TEST(Windows, ArePaddedToWholeOnes) {
   StepOptions options;
   options.image = {3, 200, 200};

@@ -1,4 +1,4 @@
-// Do integer expressions mean what they say, and are broken ones refused?
+// Do integer expressions have their usual meaning, and are invalid ones refused?
 #include "workload/expression.hpp"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,8 @@ TEST(Expressions, ChooseAndRound) {
   EXPECT_EQ(value("if(i == 0, 2, 1)"), 2);
   EXPECT_EQ(value("if(i != 0, 1 // 0, 5)"), 5) << "the other branch is not evaluated";
   EXPECT_EQ(value("min(3, max(1, 2))"), 2);
-  // torchvision's MobileNetV3 squeezes 72 // 4 = 18 channels to 24: 16 would be more than 10 %
-  // less.
+  // torchvision's MobileNetV3 squeezes 72 // 4 = 18 channels to 24, because 16 would be more than
+  // 10 % less.
   EXPECT_EQ(value("make_divisible(18, 8)"), 24);
   EXPECT_EQ(value("make_divisible(30, 8)"), 32);
 }

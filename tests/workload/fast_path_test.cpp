@@ -1,4 +1,5 @@
-// Products in low precision and exchanges in pieces: kernels, bytes and what stays the same.
+// Have products in low precision and exchanges in pieces the right kernels and bytes, and do FLOPs
+// stay the same?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,14 +59,16 @@ TEST(LowPrecision, ConvertsLinearLayersOfBlocks) {
   }
 }
 
-// 256 tokens of 128 features into 256: bytes that compiled casts move, a maximum first.
+// A product of 256 tokens with 128 features into 256. A compiled cast reads 2 bytes for the
+// maximum, then reads 2 and writes 1: 5 bytes an element.
 TEST(LowPrecision, CastsAreCountedByHand) {
   const double input = 256 * 128, weight = 256 * 128, gradient = 256 * 256;
   const TrainingStep step =
       build_text(two_products, options_with(LowPrecisionRecipe::fp8_tensorwise, Compile::blocks));
   const Layer& up = find_layer(step, "h.0.up");
   EXPECT_EQ(moved(up.forward, KernelKind::elementwise), 5 * (input + weight));
-  // The gradient and the input once more in the other layout, at the scale that is known.
+  // Backward casts the weight and the gradient, and casts the gradient and the input once more into
+  // the other layout; their scales are known by then, which saves the maximum.
   EXPECT_EQ(moved(up.backward, KernelKind::elementwise), 5 * weight + 8 * gradient + 3 * input);
   const TrainingStep engine =
       build_text(two_products, options_with(LowPrecisionRecipe::fp8_delayed));
@@ -81,8 +84,8 @@ TEST(LowPrecision, EngineKeepsNarrowInputs) {
   const TrainingStep engine =
       build_text(two_products, options_with(LowPrecisionRecipe::fp8_delayed));
   EXPECT_EQ(saved_bytes(torchao), saved_bytes(wide));
-  // Both inputs of both blocks, a byte each; gelu's own input stays, the first product's is the
-  // residual stream, which nothing else keeps.
+  // Transformer Engine keeps both inputs of both blocks with one byte each. gelu's own input stays
+  // as before, and the first product's input is the residual stream, which no other layer keeps.
   const double inputs = 2 * 256.0 * (128 + 256);
   EXPECT_EQ(saved_bytes(wide) - saved_bytes(engine), inputs);
 }
@@ -128,13 +131,13 @@ double exchanged(const TrainingStep& step, Beside beside) {
   return bytes;
 }
 
-// Every exchange of a block goes beside its products; FLOPs and bytes stay.
+// Every exchange of a block runs beside its products; FLOPs and bytes stay the same.
 TEST(Pieces, MoveExchangesBesideProducts) {
   const TrainingStep plain = tensor_parallel(TensorOverlap::none);
   const TrainingStep pieces = tensor_parallel(TensorOverlap::pieces);
   EXPECT_NEAR(exchanged(pieces, Beside::own_layer) + exchanged(pieces, Beside::nothing),
               exchanged(plain, Beside::nothing), 1);
-  const double block = 4.0 * 512 * 2048 * 2;  // a gathered tensor
+  const double block = 4.0 * 512 * 2048 * 2;  // bytes of a gathered tensor
   EXPECT_GE(exchanged(pieces, Beside::own_layer), 2 * 8 * block);
   EXPECT_EQ(pieces.forward_flops, plain.forward_flops);
   const Layer& gate = find_layer(pieces, "model.layers.0.mlp.gate_proj");

@@ -1,5 +1,5 @@
-// Adapters, frozen parameters and quantised weights: who is trained, what backward runs and keeps, and
-// how many bytes frozen weights take.
+// With adapters, frozen parameters and quantized weights, which parameters are trained, what does
+// backward run and keep, and how many bytes do frozen weights take?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(Adapters, TrainRankTimesInputsAndOutputsOfEachTarget) {
   EXPECT_EQ(trained({"q_proj"}, 8), 2 * trained({"q_proj"}, 4));
   EXPECT_EQ(trained({"self_attn.o_proj"}, 4), layers * 4 * 2 * hidden);
   EXPECT_EQ(trained({"lm_head"}, 4), 4 * (hidden + vocabulary));
-  // Seven linear layers of a block; not the head.
+  // Each block has seven linear layers; the head has no adapter.
   const std::int64_t attention = 2 * 2 * hidden + 2 * (hidden + hidden / 2);
   EXPECT_EQ(trained({"all"}, 4), layers * 4 * (attention + 3 * (hidden + mlp)));
 }
@@ -78,7 +78,7 @@ TEST(Adapters, LeaveOutWeightGradientsOfAllElse) {
       EXPECT_TRUE(trains || kernel.pass != Pass::weight_gradient) << layer.name;
     }
   }
-  // Nothing is kept for frozen linear layers.
+  // A frozen linear layer keeps nothing for backward.
   EXPECT_TRUE(find_layer(step, "model.layers.1.mlp.gate_proj").saved.empty());
   EXPECT_TRUE(find_layer(step, "lm_head").saved.empty());
 }
@@ -113,7 +113,7 @@ TEST(Adapters, BackwardEndsAtTheLowestOne) {
   StepOptions options = small({"layers.1.mlp.down_proj"});
   EXPECT_FALSE(backward_of(options).contains("model.layers.1.mlp.up_proj"));
   EXPECT_TRUE(backward_of(options).contains("model.norm"));
-  // transformers makes the first block's input require a gradient where blocks are computed again.
+  // If blocks are recomputed, transformers makes the first block's input require a gradient.
   options.activation_checkpointing = true;
   EXPECT_TRUE(backward_of(options).contains("model.layers.0.input_layernorm"));
 }

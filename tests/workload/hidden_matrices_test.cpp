@@ -1,4 +1,4 @@
-// Which weights are matrices of hidden layers?
+// Which weights are the matrices of hidden layers that Muon updates?
 #include "workload/hidden_matrices.hpp"
 
 #include <numeric>
@@ -32,7 +32,8 @@ TEST(HiddenMatrices, OfGptAreFourInEachBlock) {
   ASSERT_EQ(matrices.size(), 12u * 4);
   const std::vector<Shape> block{{2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
   EXPECT_EQ(shapes(matrices, 4), block);
-  // Behind two tables, a norm's two, a bias, and so on.
+  // Before the first matrix there are two embeddings, a norm's weight and bias; a bias follows each
+  // matrix.
   EXPECT_EQ(matrices[0].tensor, 4);
   EXPECT_EQ(matrices[1].tensor, 6);
   EXPECT_EQ(matrices[2].tensor, 10);
@@ -40,11 +41,12 @@ TEST(HiddenMatrices, OfGptAreFourInEachBlock) {
 }
 
 TEST(HiddenMatrices, LogitsAreMadeByNone) {
-  // Llama's head is a matrix of its own, as wide as the vocabulary.
+  // Llama's head is a matrix of its own with as many rows as the vocabulary; it must not count.
   const auto matrices = matrices_of("llama3.2-1b");
   ASSERT_EQ(matrices.size(), 16u * 7);
   for (const auto& [rows, columns] : shapes(matrices)) EXPECT_LT(rows, 100'000);
-  // The last linear layer of a vision transformer and of a residual network, and the filters.
+  // The last linear layer of a vision transformer or residual network must not count, nor the
+  // filters of convolutions.
   EXPECT_EQ(matrices_of("vit_b_16").size(), 12u * 4);
   EXPECT_TRUE(matrices_of("resnet50").empty());
   EXPECT_EQ(shapes(matrices_of("lenet5")), (std::vector<Shape>{{120, 400}, {84, 120}}));

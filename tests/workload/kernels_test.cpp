@@ -1,5 +1,5 @@
-// Does each layer launch what eager PyTorch launches: operators, casts, gradient sums, layout
-// changes?
+// Does each layer launch the kernels of eager PyTorch: operators, casts, sums of gradients, changes
+// of layout?
 #include <gtest/gtest.h>
 
 #include "build.hpp"
@@ -27,8 +27,8 @@ TEST(Kernels, OfALinearLayer) {
   EXPECT_EQ(launches(find_layer(step, "first").backward), 2) << "no gradient of the input";
 }
 
-// TeraPipe (Li et al. 2021): a slice's queries meet the keys of the tokens before, and a causal triangle of its
-// own.
+// In TeraPipe (Li et al. 2021) the queries of a token slice see all keys of the tokens before the
+// slice, and a causal triangle of their own keys.
 TEST(Kernels, OfTokenSlicesMeetTheKeysBefore) {
   StepOptions options;
   options.samples = 2;
@@ -55,7 +55,7 @@ TEST(Kernels, OfTokenSlicesMeetTheKeysBefore) {
     for (const auto& [tokens, before] : {std::pair{48, 0}, {24, 48}, {24, 72}}) {
       sliced += flops(attention(tokens, before), kind);
     }
-    // Products without a kernel of their own compute what the mask hides in a slice.
+    // Unfused products also compute the masked part of a slice.
     EXPECT_NEAR(sliced / whole, fused ? 1 : (48.0 * 48 + 24 * 72 + 24 * 96) / (96 * 96), 1e-9);
   }
   const Layer later = attention(24, 72);
@@ -121,7 +121,7 @@ TEST(Kernels, LayoutChangesOnlyForTensorCoresOnNchw) {
 
 TEST(Kernels, GradientsOfSharedOutputsAreSummed) {
   const TrainingStep step = build_step(*load_model("resnet18"), {});
-  // layer1.0's input feeds a convolution and the shortcut: one sum of two gradients.
+  // The input of layer1.0 feeds a convolution and the shortcut, so its two gradients are summed.
   const Layer& pool = find_layer(step, "maxpool");
   ASSERT_FALSE(pool.backward.empty());
   EXPECT_EQ(pool.backward[0].bytes_read, 2 * pool.output_bytes);
@@ -149,7 +149,8 @@ TEST(Kernels, NormsRunInFullPrecisionUnderAutocast) {
             2.0 * 197 * 3072);
 }
 
-// calibrate/oracle/gpu: 2 + 4 bytes of a logit under autocast, 2 without, 4 where they are upcast.
+// As calibrate/oracle/gpu found, the loss keeps 2 + 4 bytes of a logit under autocast, 2 in half
+// precision, and 4 if logits are upcast.
 TEST(Kernels, TheLossKeepsLogSoftmaxInThePrecisionOfTheLogits) {
   const auto saved = [](Precision precision, std::int64_t upcast) {
     StepOptions options;
@@ -180,7 +181,8 @@ TEST(Kernels, BatchNormHasThreeBuffers) {
   EXPECT_EQ(bytes, 2 * 4.0 * 26560 + 8 * 53) << "26,560 normalised channels";
 }
 
-// Forward reads the input for the sums and again to normalise it; backward input and gradient twice.
+// Forward reads the input for the sums and once more to normalize it. Backward reads input and
+// gradient twice each.
 TEST(Kernels, BatchNormReadsEverythingTwice) {
   const TrainingStep step = build_step(*load_model("resnet50"), {});
   const Layer& norm = find_layer(step, "bn1");
@@ -191,7 +193,8 @@ TEST(Kernels, BatchNormReadsEverythingTwice) {
   EXPECT_EQ(norm.backward.front().bytes_written, bytes);
 }
 
-// Cast to fp32, normalised there, cast back; an fp32 copy of the input is kept for backward.
+// A wide batch norm casts its input to fp32, normalizes it there and casts back; backward keeps an
+// fp32 copy of the input.
 TEST(Kernels, AWideBatchNormIsBetweenCasts) {
   StepOptions options;
   options.precision = Precision::pure_bf16;
@@ -244,7 +247,7 @@ TEST(Kernels, AttentionAloneIsComputedAgain) {
   }
 }
 
-// torchtitan's policy counts the products of a block from one and computes the even ones again.
+// torchtitan's policy counts the products of a block from one and recomputes every even one.
 TEST(Kernels, OperatorsKeepFusedAttentionAndEverySecondProduct) {
   StepOptions options;
   options.activation_checkpointing = true;

@@ -1,4 +1,5 @@
-// Helpers of the tests of meshes: a step's products and exchanges in the order in which a rank runs them.
+// Helpers of the tests of meshes: a step's products and exchanges in the order in which a rank runs
+// them, to be compared with golden files.
 #pragma once
 
 #include <fmt/format.h>
@@ -71,7 +72,7 @@ class StepLines {
       if (!again || runs_again(layer, item)) kernel(pass, layer, item);
     }
   }
-  // The checkpointed layers of a block are computed again before the backward of the last of them.
+  // Recomputes all checkpointed layers of a block before the backward of the block's last layer.
   void recompute_up_to(std::size_t last) {
     const auto together = [&](std::size_t i) {
       return step_.layers[i].checkpointed && step_.layers[i].block == step_.layers[last].block;
@@ -88,7 +89,8 @@ class StepLines {
     for (const auto& [reader, item] : waiting_[static_cast<int>(index)]) {
       kernel("backward", *reader, *item);
     }
-    // Products whose weights' gradients run beside the exchange of their input's gradient.
+    // The weight gradient of such a product runs beside the exchange of its input's gradient, so
+    // its line comes later.
     std::vector<std::pair<const Layer*, const Kernel*>>* later = nullptr;
     for (const int input : layer.inputs) {
       if (input < 0 || step_.layers[input].backward_exchanges.empty()) continue;

@@ -1,6 +1,6 @@
-// Is one rank's mixture of experts under expert parallelism that of torchtitan, and are its volumes the
-// closed forms? The golden file holds what torchtitan 0.3.0's own Qwen3-MoE runs inside its mixture (30B-A3B,
-// balanced load): the router, exchanges, grouped products.
+// Does a rank's mixture of experts under expert parallelism run as torchtitan's, with the volumes
+// of closed forms? The golden file holds the router, exchanges and grouped products that torchtitan
+// 0.3.0's own Qwen3-MoE runs inside its mixture (30B-A3B, balanced load).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ void write_layer(const Layer& layer, const std::vector<AxisExchange>& exchanges,
   for (const Kernel& kernel : kernels) {
     if (kernel.kind != KernelKind::gemm) continue;
     std::array sizes{kernel.m, kernel.n, kernel.k};
-    if (layer.kind == "experts") {  // rows of all groups together
+    if (layer.kind == "experts") {  // the rows of all groups together
       sizes[kernel.pass == Pass::weight_gradient ? 2 : 0] *= kernel.batch;
     }
     std::sort(sizes.begin(), sizes.end());
@@ -98,7 +98,8 @@ double product_flops(const TrainingStep& step) {
   return step.forward_flops + step.backward_flops;
 }
 
-// Ranks of the expert axis have a share of the experts and all else; each computes as many tokens as it sends.
+// A rank of the expert axis has a share of the experts and all other parameters. With a balanced
+// load it computes as many tokens as it sends.
 TEST(ExpertParallel, RanksHaveTheirShareOfExperts) {
   StepOptions options = qwen3();
   const TrainingStep whole = build(options);
@@ -116,7 +117,7 @@ TEST(ExpertParallel, RanksHaveTheirShareOfExperts) {
   }
 }
 
-// Experts of one rank with grouped products are those that run one after the other.
+// Grouped products have the same parameters and FLOPs as one product per expert.
 TEST(ExpertParallel, GroupedProductsAreThoseOfTheLoop) {
   const std::string start =
       "title: t\ninput: {tokens: 64}\nlayers:\n- embedding: {rows: 10, features: 16}\n  name: x\n"
@@ -143,7 +144,8 @@ double exchanged(const TrainingStep& step, Axis axis, bool backward, ExchangeKin
 
 constexpr double tokens = 4096, hidden = 2048, top = 8, experts = 128;
 
-// Fact H94: there and back, forward and backward, every token once for each of its experts.
+// Fact H94: each token travels once for each of its experts, there and back, in forward and
+// backward.
 TEST(ExpertParallel, SendsTheBytesOfTheClosedForms) {
   StepOptions options = qwen3();
   options.parallel.expert.size = 8;
@@ -151,7 +153,8 @@ TEST(ExpertParallel, SendsTheBytesOfTheClosedForms) {
   const double once = 2 * tokens * top * hidden;
   EXPECT_EQ(exchanged(step, Axis::expert, false, ExchangeKind::all_to_all), 2 * once + 8 * experts);
   EXPECT_EQ(exchanged(step, Axis::expert, true, ExchangeKind::all_to_all), 2 * once);
-  // Fact H93: all tokens of all ranks, whatever is chosen, with weights and map of the experts.
+  // Fact H93: a gather moves all tokens of all ranks, independently of their experts, with the
+  // weights and the map of the experts.
   options.parallel.expert.dispatch = ExpertDispatch::gather;
   const TrainingStep gathers = build(options);
   const double all = 2 * 8 * tokens * hidden;
@@ -160,14 +163,15 @@ TEST(ExpertParallel, SendsTheBytesOfTheClosedForms) {
   EXPECT_EQ(exchanged(gathers, Axis::expert, false, ExchangeKind::reduce_scatter), all);
 }
 
-// Ranks that share an expert gather the tokens of all of them and add up their parts (Megatron-LM).
+// Tensor ranks that share an expert gather all their tokens and add up their parts of the result
+// (Megatron-LM).
 TEST(ExpertParallel, ExpertsOfTensorRanksGatherTheirTokens) {
   StepOptions options = qwen3();
   options.parallel.expert.size = 4;
   options.parallel.tensor.size = 2;
   options.parallel.tensor.sequence = true;
   const TrainingStep step = build(options);
-  const double once = 2 * tokens * top * hidden;  // of both ranks' halves of the sequence
+  const double once = 2 * tokens * top * hidden;  // both ranks' halves of the sequence
   EXPECT_EQ(exchanged(step, Axis::tensor, false, ExchangeKind::all_gather), once);
   EXPECT_EQ(exchanged(step, Axis::tensor, false, ExchangeKind::reduce_scatter), once);
   EXPECT_EQ(exchanged(step, Axis::tensor, true, ExchangeKind::all_gather), once);
@@ -194,8 +198,8 @@ bool host_waits(const TrainingStep& step) {
   return false;
 }
 
-// Without a capacity the fullest rank has its share more, and the host waits for the counts (fact H95); with
-// one, places are sent and computed whether they are filled or not (fact H96).
+// Without a capacity the fullest rank computes its larger share, and the host waits for the counts
+// (fact H95). With a capacity all slots are sent and computed, filled or not (fact H96).
 TEST(ExpertParallel, LoadAndCapacityChangeTheTokensOfARank) {
   StepOptions options = qwen3();
   options.parallel.expert.size = 8;
@@ -212,8 +216,8 @@ TEST(ExpertParallel, LoadAndCapacityChangeTheTokensOfARank) {
             2 * 2 * experts * (tokens * top / experts * 1.25) * hidden);
 }
 
-// Zipf's experts are dealt to the ranks: the first has numbers 1, 9, 17, ... of eight ranks. Listed ones lie in a
-// row, and choices above an expert's places are dropped.
+// Zipf's experts are dealt to the ranks in turn: the first of eight ranks has numbers 1, 9, 17 and
+// so on. Listed experts lie in rank order, and choices beyond an expert's capacity are dropped.
 TEST(ExpertParallel, TheFullestRankFollowsFromTheLoadOfItsExperts) {
   StepOptions options = qwen3();
   options.parallel.expert.size = 8;
@@ -233,14 +237,15 @@ TEST(ExpertParallel, TheFullestRankFollowsFromTheLoadOfItsExperts) {
   }
   ListedLoad listed;
   listed.shares.assign(128, 1);
-  listed.shares[40] = 129;  // half of all is rank 2's: 15 others of 256 lie beside it
+  listed.shares[40] = 129;  // rank 2 has half of all and 15 of the other 255 choices
   options.parallel.expert.load = listed;
   EXPECT_NEAR(mixture_flops(build(options)) / even, 8 * (129 + 15) / 256.0, 1e-2);
   options.parallel.expert.capacity = 2;
   EXPECT_NEAR(build(options).dropped_tokens, 129 / 256.0 - 2 / 128.0, 1e-12);
 }
 
-// Megatron-LM's order: the shared experts' first products beside the dispatch, the last beside the combination.
+// Megatron-LM runs the shared experts' first products beside the dispatch and the last one beside
+// the combination.
 TEST(ExpertParallel, SharedExpertsStandBesideTheExchangesOfTokens) {
   StepOptions options;
   options.precision = Precision::pure_bf16;

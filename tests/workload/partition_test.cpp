@@ -58,7 +58,7 @@ double bytes_of(const TrainingStep& step, bool backward) {
   return sum;
 }
 
-// Trainable weights that parts share with earlier parts.
+// The number of trainable weights that a part shares with an earlier part.
 std::int64_t shared_weights(const TrainingStep& step, const std::vector<int>& cuts) {
   std::int64_t sum = 0;
   for (int i = 0; i < static_cast<int>(step.layers.size()); ++i) {
@@ -73,7 +73,8 @@ std::int64_t shared_weights(const TrainingStep& step, const std::vector<int>& cu
   return sum;
 }
 
-// Bytes that layers on both sides of the place keep: each side has the activation that crosses.
+// Bytes of activations that layers on both sides of the cut keep; each part then has a copy of the
+// activation that crosses.
 double kept_twice(const TrainingStep& step, int place) {
   std::map<int, double> before;
   double sum = 0;
@@ -91,7 +92,8 @@ double kept_twice(const TrainingStep& step, int place) {
   return sum;
 }
 
-// Indices of a part stay inside it, and each storage is first written by the layer that is said to.
+// Indices must stay inside the part, and each saved tensor must be produced by an earlier layer or
+// its own.
 void check_indices(const ModelPart& part, bool first, bool last) {
   const std::vector<Layer>& layers = part.step.layers;
   ASSERT_EQ(part.layers.size(), layers.size());
@@ -146,11 +148,12 @@ TEST_P(Parts, AddUpToTheModel) {
   EXPECT_NEAR(backward / whole.backward_flops, 1, 1e-12);
   EXPECT_EQ(input, whole.input_bytes);
   EXPECT_NEAR(forward_bytes / bytes_of(whole, false), 1, 1e-12);
-  // A shared weight's two gradients are not added here: both are read and the sum is written.
+  // The whole model adds a shared weight's two gradients: two reads and a write that the parts do
+  // not have.
   EXPECT_NEAR(
       backward_bytes + 3.0 * static_cast<double>(shared) * parameter_bytes(GetParam().precision),
       bytes_of(whole, true), 1e-9 * bytes_of(whole, true));
-  // An activation that both sides keep is there twice.
+  // An activation that both sides keep exists twice.
   double twice = 0;
   for (std::size_t i = 1; i < parts.size(); ++i) twice += kept_twice(whole, cuts[i]);
   EXPECT_EQ(saved, saved_bytes(whole) + twice);
@@ -175,8 +178,8 @@ TEST(Parts, OneIsTheStepItself) {
   EXPECT_EQ(parts[0].layers.back(), static_cast<int>(whole.layers.size()) - 1);
 }
 
-// A part of Llama between others: what arrives and what is sent are the hidden states, tokens x features in
-// bf16, and the arriving gradient is the residual's and the norm's added.
+// A middle part of Llama receives and sends hidden states, tokens x features in bf16. Its first
+// layer adds the gradients of the residual and of the norm.
 TEST(Parts, InTheMiddleReceiveAndSendHiddenStates) {
   StepOptions options;
   options.precision = Precision::pure_bf16;
@@ -195,15 +198,16 @@ TEST(Parts, InTheMiddleReceiveAndSendHiddenStates) {
   const Layer& send = middle.layers.back();
   EXPECT_TRUE(send.forward.empty() && send.backward.empty());
   EXPECT_EQ(send.inputs[0], static_cast<int>(middle.layers.size()) - 2);
-  // The sent output's gradient is not summed here: it arrives whole.
+  // The gradient of the sent output arrives as one tensor and needs no sum.
   const Layer& last = middle.layers[middle.layers.size() - 2];
   for (const Kernel& kernel : last.backward) EXPECT_NE(kernel.bytes_read, 2 * last.output_bytes);
-  // All but the ends' layers are equal in all parts.
+  // Middle parts are equal.
   EXPECT_EQ(parts[1].step.parameter_count, parts[2].step.parameter_count);
   EXPECT_EQ(parts[1].step.backward_flops, parts[2].step.backward_flops);
 }
 
-// GPT-2's head is its embedding: a parameter of its own in the last part (fact H43).
+// GPT-2's head is its embedding, so the last part has the weight as a parameter of its own (fact
+// H43).
 TEST(Parts, WithATiedHeadHaveItsWeightTwice) {
   const TrainingStep whole = build("gpt2");
   const std::vector<ModelPart> parts = cut(whole, even_cuts(whole, {}, 2), true);
@@ -228,8 +232,9 @@ std::vector<int> blocks_of(const TrainingStep& whole, const PipelineOptions& opt
   return counts;
 }
 
-// Megatron-LM wants layers / stages; what does not divide is spread as torchtitan's
-// generate_llm_fqn_per_model_part does, with one block less on the first and on the last stage (fact H60).
+// Megatron-LM requires layers / stages to be whole. Other counts are spread as torchtitan's
+// generate_llm_fqn_per_model_part does, with one block less on the first and on the last stage
+// (fact H60).
 TEST(EvenCuts, CountBlocks) {
   const TrainingStep whole = build("gpt2");
   EXPECT_THAT(blocks_of(whole, {}, 4), ElementsAre(3, 3, 3, 3));
@@ -241,7 +246,7 @@ TEST(EvenCuts, CountBlocks) {
   EXPECT_THAT(blocks_of(whole, listed({0, 12}), 2), ElementsAre(0, 12));
 }
 
-// No choice of places in a net without alike blocks has a smaller largest part.
+// In a network without equal blocks no other choice of cuts has a smaller largest part.
 TEST(EvenCuts, OfVggHaveTheLeastLargestPart) {
   const TrainingStep whole = build("vgg16");
   const std::vector<int> places = clean_places(whole);
@@ -264,7 +269,7 @@ TEST(Misfits, WhereTwoActivationsCross) {
   const TrainingStep whole = build("gpt2");
   int inside = 0;
   while (whole.layers[static_cast<std::size_t>(inside)].name != "h.3.attn.c_proj") ++inside;
-  // The residual and what is inside of it.
+  // Inside an attention both the residual and the attention's tensor would cross the cut.
   EXPECT_THAT(misfit_of(whole, {0, inside}),
               HasSubstr("gpt2 cannot be cut before h.3.attn.c_proj: more than one activation"));
   EXPECT_THAT(misfit_of(whole, {0, inside}),

@@ -1,5 +1,6 @@
-// Are the saved activations those that a real framework keeps? The totals below were measured with
-// a memory reporter inside LibTorch (CPU, fp32), live bytes after forward without the input batch.
+// Are the saved activations those that a real framework keeps? The totals below are live bytes
+// after forward without the input batch, measured with a memory reporter inside LibTorch (CPU,
+// fp32).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,10 +72,12 @@ TEST(SavedActivations, FollowTheRuleOfEachOperator) {
   EXPECT_EQ(saved_names(find_layer(step, "dropout")), Names{"mask"});
   EXPECT_EQ(saved_names(find_layer(step, "head")), Names{"input"});
   EXPECT_EQ(saved_names(find_layer(step, "loss")), Names{"log_softmax"});
-  // int64 positions of 8 x 16 x 16 maxima; two fp32 statistics for each of 8 channels.
+  // Max pooling keeps int64 positions of 8 x 16 x 16 maxima; batch norm keeps two fp32 statistics
+  // for each of 8 channels.
   EXPECT_EQ(find_layer(step, "max").saved[1].bytes, 8.0 * 8 * 16 * 16);
   EXPECT_EQ(find_layer(step, "norm").saved[1].bytes, 4.0 * 2 * 8);
-  // An in-place operator whose derivative needs the input keeps a clone; the output reuses storage.
+  // An in-place operator whose derivative needs its input keeps a clone; its output reuses the
+  // input's storage.
   const Layer& silu = find_layer(step, "silu");
   EXPECT_EQ(silu.saved[0].produced_by, &silu - step.layers.data());
   EXPECT_EQ(silu.output_storage, find_layer(step, "sum.add").output_storage);
@@ -99,8 +102,9 @@ TEST(SavedActivations, FusedAttentionKeepsNoScores) {
   }));
 }
 
-// Megatron-core without fused kernels (calibrate/oracle/meshes/mcore.py): an fp32 softmax, the weights that
-// multiply the values in the products' type, and a value that is a part of the fused product of all three.
+// Megatron-core without fused kernels (calibrate/oracle/meshes/mcore.py) keeps an fp32 softmax and
+// its copy in the products' type. If queries, keys and values come from one product, the values are
+// a part of its output.
 TEST(SavedActivations, OfMegatronsPlainAttention) {
   StepOptions options;
   options.precision = Precision::pure_bf16;
@@ -138,7 +142,8 @@ std::string with_loss(const std::string& loss) {
          loss + "\n";
 }
 
-// torchtitan's chunked loss: the same work, an eighth of the logits and of what the loss keeps of them.
+// torchtitan's chunked loss does the same work with an eighth of the logits, and keeps an eighth of
+// the loss's tensors.
 TEST(SavedActivations, OfALossInPiecesAreThoseOfOnePiece) {
   const TrainingStep whole = build_text(with_loss("{}"));
   const TrainingStep eighth = build_text(with_loss("{pieces: 8}"));
@@ -147,7 +152,8 @@ TEST(SavedActivations, OfALossInPiecesAreThoseOfOnePiece) {
   EXPECT_EQ(eighth.parameter_count, whole.parameter_count);
   const Layer &head = find_layer(eighth, "head"), &before = find_layer(whole, "head");
   EXPECT_EQ(head.output_bytes * 8, before.output_bytes);
-  EXPECT_EQ(head.saved.front().bytes, before.saved.front().bytes);  // the tokens of all pieces
+  // the head's input has the tokens of all pieces
+  EXPECT_EQ(head.saved.front().bytes, before.saved.front().bytes);
   EXPECT_EQ(eighth.layers.back().saved.front().bytes * 8, whole.layers.back().saved.front().bytes);
   EXPECT_EQ(head.forward.size(), 8 * before.forward.size());
   EXPECT_EQ(head.forward.front().m * 8, before.forward.front().m);
@@ -159,7 +165,7 @@ TEST(SavedActivations, OfALossInPiecesAreThoseOfOnePiece) {
   }
 }
 
-// Megatron-LM's loss of split logits works in place, on a single tensor rank as on many.
+// Megatron-LM's loss of split logits works in place, even with a single tensor rank.
 TEST(SavedActivations, OfMegatronsLossAreWorkedOnInPlace) {
   StepOptions options;
   options.precision = Precision::pure_bf16;
@@ -174,6 +180,30 @@ TEST(SavedActivations, OfMegatronsLossAreWorkedOnInPlace) {
   EXPECT_EQ(workspace(true, true), workspace(false, false));
 }
 
+// nanotron subtracts the maximum out of place: the fp32 logits and a copy, where Megatron-LM has one. Where every query
+// head has keys of its own it keeps a further copy of keys and values.
+TEST(SavedActivations, OfNanotronAreFurtherCopies) {
+  StepOptions options;
+  options.precision = Precision::pure_bf16;
+  options.parallel.tensor.split_loss = true;
+  options.parallel.tensor.copies = false;
+  const auto step = [&](FrameworkKind framework, std::int64_t kv_heads) {
+    options.framework = framework;
+    options.parameters = {{"layers", 2},          {"hidden", 1024},  {"heads", 16},
+                          {"kv_heads", kv_heads}, {"mlp", 2048},     {"vocabulary", 8000},
+                          {"sequence", 512},      {"upcast_loss", 1}};
+    return build_step(*load_model("llama"), options);
+  };
+  const TrainingStep megatron = step(FrameworkKind::megatron, 16);
+  const TrainingStep nanotron = step(FrameworkKind::nanotron, 16);
+  EXPECT_EQ(saved_bytes(nanotron) - saved_bytes(megatron), 2 * 2 * 512 * 1024 * 2);
+  EXPECT_EQ(saved_bytes(step(FrameworkKind::nanotron, 4)),
+            saved_bytes(step(FrameworkKind::megatron, 4)));
+  EXPECT_EQ(megatron.layers.back().forward_workspace_bytes, 0);
+  EXPECT_EQ(nanotron.layers.back().forward_workspace_bytes,
+            2 * 512 * 8000);  // beside bf16 and one of fp32
+}
+
 // Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", section 4.1:
 // a transformer layer in 16 bits with dropout keeps s*b*h*(34 + 5*a*s/h) bytes.
 TEST(SavedActivations, EqualKorthikantisFormula) {
@@ -186,7 +216,7 @@ TEST(SavedActivations, EqualKorthikantisFormula) {
     return saved_bytes(build_step(*load_model("megatron-gpt"), options));
   };
   const double s = 1024, b = 4, h = 1024, a = 16;
-  // Beyond the formula: fp32 mean and 1/deviation per row of two layer norms.
+  // The formula leaves out the fp32 mean and 1/deviation of each row of two layer norms.
   const double statistics = 2 * 2 * 4 * s * b;
   EXPECT_DOUBLE_EQ(saved(3) - saved(2), s * b * h * (34 + 5 * a * s / h) + statistics);
 }
@@ -204,7 +234,8 @@ TEST(SavedActivations, AutocastKeepsHalfPrecisionCopies) {
       << "the residual stream stays fp32";
 }
 
-// Queries and keys of Qwen 3 and Gemma 3: each head has numbers of its own, and shares the weight.
+// In Qwen 3 and Gemma 3 queries and keys have a norm with statistics for each head; the heads share
+// the weight.
 TEST(SavedActivations, OfANormOfHeadsAreTheStatisticsOfEachHead) {
   const auto with = [](int heads) {
     return build_text(

@@ -1,4 +1,4 @@
-// Do shapes, kernel sizes and traffic equal what one computes by hand?
+// Are shapes, kernel sizes and traffic equal to figures computed by hand?
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -33,7 +33,7 @@ TEST(ConvolutionShapes, TheThreeImplicitGemms) {
   - flatten
   - linear: classes
   - cross_entropy)");
-  // 30 x 30 after a; (30 + 8 - 9) / 2 + 1 = 15 after b.
+  // The size is 30 x 30 after a, and (30 + 8 - 9) / 2 + 1 = 15 after b.
   const Layer& b = find_layer(step, "b");
   const Kernel forward = find_kernel(b.forward, KernelKind::convolution, Pass::forward);
   EXPECT_EQ((std::vector{forward.m, forward.n, forward.k, forward.batch}),
@@ -47,7 +47,7 @@ TEST(ConvolutionShapes, TheThreeImplicitGemms) {
   EXPECT_DOUBLE_EQ(forward.flops, 2.0 * 15 * 15 * 32 * 4 * 25);
   EXPECT_DOUBLE_EQ(data.flops, forward.flops);
   EXPECT_DOUBLE_EQ(weight.flops, forward.flops);
-  // The image needs no gradient: the first layer has no data gradient.
+  // The image needs no gradient, so the first layer has no data gradient.
   for (const Kernel& kernel : find_layer(step, "a").backward) {
     EXPECT_NE(kernel.pass, Pass::data_gradient);
   }
@@ -65,6 +65,22 @@ TEST(PoolingShapes, RoundDownUnlessAsked) {
   EXPECT_EQ(size("max_pool: {kernel: 3, stride: 2, padding: 1}"), 16 * 16);
   EXPECT_EQ(size("avg_pool: 5"), 6 * 6);
   EXPECT_EQ(size("adaptive_avg_pool: 7"), 7 * 7);
+}
+
+TEST(PoolingShapes, OnlyMaximaWithChannelsFirstSearchTheirWindows) {
+  StepOptions options;
+  options.samples = 5;
+  const auto searching = [&](const std::string& pool) {
+    const TrainingStep step =
+        build_layers("  - conv: {out: 4, kernel: 1}\n  - " + pool +
+                         ": 2\n    name: pool\n  - flatten\n  - linear: classes\n  - cross_entropy",
+                     options);
+    return find_layer(step, "pool").backward.front().searching_elements;
+  };
+  EXPECT_EQ(searching("max_pool"), 5 * 4 * 32 * 32);
+  EXPECT_EQ(searching("avg_pool"), 0);
+  options.channels_last = true;
+  EXPECT_EQ(searching("max_pool"), 0);
 }
 
 TEST(LinearShapes, RowsAreSamplesTimesTokens) {

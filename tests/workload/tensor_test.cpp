@@ -1,7 +1,7 @@
-// Is one rank's step under tensor and sequence parallelism that of genuine PyTorch and Megatron-core?
-// The golden files hold products and exchanges of PyTorch 2.15 (DTensor) and Megatron-core 0.16.1, whose
-// own code ran on a stub of the CUDA runtime; dimensions of a product are sorted, and products of one
-// layer's backward stand in either order.
+// Does a rank under tensor and sequence parallelism run the step of genuine PyTorch and
+// Megatron-core? The golden files hold products and exchanges of PyTorch 2.15 (DTensor) and
+// Megatron-core 0.16.1, whose own code ran on a stub of the CUDA runtime. The dimensions of a
+// product are sorted, and the products of one layer's backward may be in either order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -50,7 +50,8 @@ TEST(TensorParallel, SplitLossExchangesAsDTensorDoes) {
                          R"("precision": "pure-bf16"} rank 0)"));
 }
 
-// Recomputation repeats a block's last product here, which PyTorch leaves out.
+// Removes the recomputation of each block's last product: the simulator repeats this product,
+// PyTorch does not.
 Lines without_last_products(Lines lines) {
   std::erase_if(lines, [](const std::string& line) {
     return line.starts_with("recompute matmul") && line.find("down_proj") != std::string::npos;
@@ -79,8 +80,8 @@ TEST(TensorParallel, RecomputesOperatorsAsTorchtitanDoes) {
                          R"("precision": "mixed", "checkpoint": "operators"} rank 0)"));
 }
 
-// torchtitan 0.3.0's own exchanges are no functional collectives, which its policy keeps the results of; nor has
-// its embedding the gradient of the whole table.
+// torchtitan 0.3.0's own exchanges are not functional collectives, so its policy keeps none of
+// their results. Its embedding also lacks DTensor's gradient of the whole table.
 TEST(TensorParallel, OfTorchtitansOwnKeepsNoExchangedActivation) {
   StepOptions options = half_precision();
   options.activation_checkpointing = true;
@@ -168,7 +169,7 @@ StepOptions small(const std::string& model) {
   return options;
 }
 
-// Every cut weight is a rank's share of the whole one, every other weight is whole.
+// A divided weight is a rank's share of the whole weight; every other weight is whole.
 TEST_P(DividedModels, RanksTogetherHaveTheModelsParameters) {
   const auto model = load_model(GetParam());
   StepOptions options = small(GetParam());
@@ -219,8 +220,8 @@ double product_flops(const std::vector<Layer>& layers, const std::string& except
   return sum;
 }
 
-// But for the products that the model's plan leaves whole: patches, BERT's transform, classifiers, routers,
-// projections to latent keys.
+// Ranks share the products evenly. Some products stay whole by the model's plan: patches, BERT's
+// transform, classifiers, routers, and projections to latent keys.
 TEST_P(DividedModels, RanksShareTheProductsEvenly) {
   const auto model = load_model(GetParam());
   StepOptions options = small(GetParam());
@@ -237,10 +238,11 @@ TEST_P(DividedModels, RanksShareTheProductsEvenly) {
   }
 }
 
-// Exchanges stand where their blocks do: a rank's share is cut into stages as the whole model is, with one
-// activation between two stages, of which sequence parallelism sends a part.
+// Exchanges belong to the blocks in which they run. A rank's share is therefore cut into stages
+// like the whole model, with one activation between two stages; with sequence parallelism a rank
+// sends its part of the activation.
 TEST_P(DividedModels, RanksSharesAreCutIntoStages) {
-  if (GetParam() == std::string("t5")) return;  // its decoder reads the encoder's end
+  if (GetParam() == std::string("t5")) return;  // the decoder reads the end of the encoder
   const auto model = load_model(GetParam());
   StepOptions options = small(GetParam());
   const auto crossing = [&](const TrainingStep& step) {
@@ -283,7 +285,8 @@ TEST(TensorParallel, OfOneRankChangesNothing) {
   EXPECT_FALSE(build_step(*load_model("llama"), options).whole_layers);
 }
 
-// Norms see a part of the tokens; a row product's bias is added to the reduced sum (fact H18).
+// With sequence parallelism norms see a part of the tokens, and the bias of a row-parallel product
+// is added to a part of the sum's tokens, so their gradients are summed over the ranks (fact H18).
 TEST(TensorParallel, MarksParametersWhoseGradientsAreSummands) {
   StepOptions options = small("gpt");
   const auto marked = [&](bool sequence) {
@@ -316,8 +319,9 @@ double saved_of_layer(const StepOptions& options) {
          saved_bytes(build_step(*load_model("megatron-gpt"), options));
 }
 
-// Korthikanti et al. 2022, table 2: s b h (34 + 5 a s / h) bytes a layer and its parts (fact H25). The
-// paper leaves out two numbers of four bytes for each row of a norm.
+// Korthikanti et al. 2022, table 2 (fact H25): of s b h (34 + 5 a s / h) bytes, tensor ranks keep s
+// b h * 10 each and share the rest; with sequence parallelism they share all. The paper leaves out
+// two values of four bytes for each row of a norm.
 TEST(TensorParallel, KeepsTheActivationsOfKorthikantiEtAl) {
   const std::int64_t s = 512, b = 3, h = 1024, a = 16;
   for (const std::int64_t t : {1, 2, 8}) {
@@ -339,8 +343,8 @@ TEST(TensorParallel, KeepsTheActivationsOfKorthikantiEtAl) {
   }
 }
 
-// Whatever the manner: a rank of more has no more parameters, keeps no more and computes less; parts of
-// sequences keep less still; what is exchanged is a number of bytes.
+// For any options, a rank of a larger group has no more parameters, keeps no more bytes and
+// computes less. Sequence parallelism keeps fewer bytes still. Exchanged bytes are whole numbers.
 RC_GTEST_PROP(TensorParallel, MoreRanksHaveLess, ()) {
   const std::string name = *rc::gen::elementOf(
       std::vector<std::string>{"llama", "gpt", "megatron-gpt", "gemma", "t5", "bert", "qwen3-moe"});
@@ -414,13 +418,14 @@ TEST(TensorParallel, RefusesModelsAndDegreesThatDoNotFit) {
                         "cannot share 197 tokens evenly"));
 }
 
-// Megatron-LM gathers what the fused projection gives, (heads + 2 kv_heads) x size features, and each rank
-// takes its heads; the way back scatters the gradients' sum (fact H30).
+// If there are fewer key heads than ranks, Megatron-LM gathers the output of the fused projection,
+// (heads + 2 kv_heads) x size features, and each rank takes its heads. Backward scatters the sum of
+// the gradients (fact H30).
 TEST(TensorParallel, RanksShareKeyHeadsAsMegatronDoes) {
   StepOptions options = oracle_options();
   options.precision = Precision::pure_bf16;
   options.parallel.tensor = megatron_options().parallel.tensor;
-  options.parallel.tensor.size = 8;  // 4 key heads
+  options.parallel.tensor.size = 8;  // the model has 4 key heads
   const TrainingStep step = build_step(*load_model("llama"), options);
   double gathered = 0, scattered = 0;
   for (const Layer& layer : step.layers) {

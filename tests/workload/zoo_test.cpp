@@ -1,5 +1,5 @@
-// Does every shipped model build at odd sizes and in every precision, and do the totals scale as
-// they must? Runs over whatever lies in models/.
+// Does every shipped model build at odd sizes and in every precision, and do the totals scale
+// correctly? Every file in models/ is tested.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -29,7 +29,7 @@ void expect_names_of_their_own(const TrainingStep& step) {
   }
 }
 
-// What the device does reads or writes something; views are the host's alone.
+// A kernel on the device reads or writes bytes; a view costs the host alone.
 bool is_consistent(const Kernel& kernel) {
   if ((kernel.bytes_read + kernel.bytes_written > 0) != (kernel.launches > 0)) return false;
   if (kernel.launches <= 0 && kernel.operators <= 0) return false;
@@ -55,7 +55,8 @@ void expect_consistent(const TrainingStep& step) {
     }
     ++index;
   }
-  // Two products back for one forward, but for the layers that see the input.
+  // Backward has two products for each forward product, except in layers that read the step's
+  // input.
   EXPECT_LE(step.backward_flops, 2 * step.forward_flops * (1 + 1e-12));
   EXPECT_GT(step.backward_flops, step.forward_flops);
 }
@@ -86,7 +87,7 @@ TEST_P(EveryModel, BuildsAtTwoSizesInEveryPrecision) {
 TEST_P(EveryModel, IsTheSameModelAtEveryBatchAndPrecision) {
   const auto model = load_model(GetParam());
   StepOptions options;
-  options.samples = 5;  // of 4096 tokens: 160 experts have a whole number each
+  options.samples = 5;  // 4096 tokens each: each of 160 experts gets a whole number of tokens
   const TrainingStep few = build_step(*model, options);
   options.samples = 15;
   const TrainingStep many = build_step(*model, options);
@@ -126,7 +127,7 @@ RC_GTEST_PROP(Zoo, BytesGrowWithTheBatch, ()) {
   for (std::size_t i = 0; i < smaller.layers.size(); ++i) {
     const Layer& a = smaller.layers[i];
     const Layer& b = larger.layers[i];
-    // A loss is one number; everything else has its samples.
+    // The loss is a single number; every other output grows with the samples.
     if (a.kind != "cross_entropy") RC_ASSERT(a.output_bytes < b.output_bytes);
     RC_ASSERT(a.forward.size() == b.forward.size());
     for (std::size_t k = 0; k < a.forward.size(); ++k) {

@@ -3,10 +3,10 @@
 
     saved.py PYTHON < cases.jsonl > genuine.jsonl
 
-Reads jobs from stdin, a JSON object a line ({"model": "gpt2", "layers": 2, "batch": 4, "precision": "amp-bf16", "compile": "whole"}),
-and answers each with the same and `saved`: for each compiled graph, in the order of forward, the bytes of backward's inputs that are
-neither the graph's own inputs nor gradients. PYTHON has PyTorch's CUDA wheel and torchvision. Nothing is compiled: Inductor's passes
-and partitioner run, its code generator does not.
+Reads jobs from stdin, a JSON object a line ({"model": "gpt2", "layers": 2, "batch": 4, "precision": "amp-bf16",
+"compile": "whole"}), and answers each with the same object and `saved`: for each compiled graph, in the order of
+forward, the bytes of backward's inputs without the graph's own inputs and the gradients. PYTHON has PyTorch's CUDA
+wheel and torchvision. Inductor's passes and partitioner run; its code generator does not, and nothing is compiled.
 """
 import contextlib
 import json
@@ -43,7 +43,7 @@ class Graphs:
 
 
 def saved(job):
-    """Bytes by graph."""
+    """The saved bytes of each graph."""
     import torch
     from torch import nn
     from torch._inductor import compile_fx as inductor
@@ -102,5 +102,5 @@ if __name__ == "__main__":
         job = {key: value for key, value in json.loads(line).items() if key not in ("saved", "error")}
         try:
             print(json.dumps({**job, "saved": saved(job)}), flush=True)
-        except Exception as error:  # a model that Dynamo breaks
+        except Exception as error:  # Dynamo cannot trace this model
             print(json.dumps({**job, "error": f"{type(error).__name__}: {error}"[:200]}), flush=True)

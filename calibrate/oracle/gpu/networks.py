@@ -1,4 +1,7 @@
-"""Networks as people write them in PyTorch: nanoGPT's, Llama's, torchvision's. Only sizes matter: nothing is initialised."""
+"""Networks as people write them in PyTorch: nanoGPT's, Llama's, torchvision's.
+
+Only sizes matter: nothing is initialized.
+"""
 import torch
 from torch import nn
 
@@ -160,7 +163,7 @@ class Llama(nn.Module):
 
 
 def build(name, layers, checkpointing, sequence):
-    """`layers`: None = all."""
+    """Builds a network; `layers`: None = all layers."""
     if name in GPTS:
         shape = GPTS[name]
         return Gpt(layers or shape[0], *shape[1:], checkpointing, max(1024, sequence))

@@ -1,9 +1,11 @@
 """Memory that genuine PyTorch allocates for a training step, on a CUDA runtime that computes nothing (cuda_stub.c).
 
-Started by compare.py with the stub loaded. Reads jobs from stdin, a JSON object a line, and answers each with a line: the values of
-torch.cuda.max_memory_allocated() and max_memory_reserved(). Each job runs in a child of its own, so that none sees another's.
+compare.py starts this script with the stub loaded. It reads jobs from stdin, a JSON object a line, and answers each
+with a line: the values of torch.cuda.max_memory_allocated() and max_memory_reserved(). Each job runs in a child of its
+own, so that no job sees another's memory.
 """
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -24,12 +26,13 @@ DEFAULTS = dict(mode="ddp", batch=2, world=8, precision="fp32", optimizer="sgd",
                 sequence=1024, foreach=None, fused=None, layers=None, image=224, view=False, reshard=None, prefetch="pre",
                 limit=True, sharding="full_shard", group=0, micro=1, sync=True, ckpt=False, use_orig=False, wrap=None,
                 offload=False, find_unused=False, autocast=None, fwd=False, bucket_mb=None, clip=0.0, channels_last=False,
-                lora=None, half=False, quantize=None, nested=False, frozen=())
+                lora=None, half=False, quantize=None, nested=False, frozen=(), hook=None, wrap_size=0, reduce=0)
+IN_FLIGHT = []  # the message of the latest exchange, which NCCL holds until it is over: to the next one, or to the end of backward
 HALF = {"amp-bf16": torch.bfloat16, "amp-fp16": torch.float16}
 
 
 def replace_convolutions():
-    """Without cuDNN: outputs and gradients are allocated, nothing else is."""
+    """Stands in for cuDNN: allocates outputs and gradients, and nothing else."""
     torch.backends.cudnn.enabled = False
     library = torch.library.Library("aten", "IMPL")
 
@@ -61,12 +64,24 @@ def ddp(job, model):
         options["bucket_cap_mb"] = job.bucket_mb
     net = nn.parallel.DistributedDataParallel(model, **options)
 
-    def plain(state, bucket):  # the fake process group's future carries no tensor; this one does
-        done = torch.futures.Future()
-        done.set_result(bucket.buffer())
-        return done
+    class Reduced:  # this future carries a tensor, unlike the fake process group's
+        def __init__(self, tensor, **ignored):
+            IN_FLIGHT[:] = [tensor]
+            self.future = torch.futures.Future()
+            self.future.set_result([tensor])
 
-    net.register_comm_hook(None, plain)
+        def get_future(self):
+            return self.future
+
+    def plain(state, bucket):
+        return Reduced(bucket.buffer()).future.then(lambda done: done.value()[0])
+
+    if job.hook:
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+        dist.all_reduce = Reduced
+        net.register_comm_hook(None, getattr(default_hooks, job.hook.replace("-", "_") + "_hook"))
+    else:
+        net.register_comm_hook(None, plain)
     return net
 
 
@@ -77,7 +92,7 @@ def fsdp2(job, model, units):
         mesh = dist.init_device_mesh("cuda", (job.world // job.group, job.group), mesh_dim_names=("replicas", "shards"))
     else:
         mesh = dist.init_device_mesh("cuda", (job.world,))
-    options = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half) if half else
+    options = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32 if job.reduce == 4 else half) if half else
                    MixedPrecisionPolicy(), offload_policy=CPUOffloadPolicy() if job.offload else OffloadPolicy())
     if job.reshard is not None:
         options["reshard_after_forward"] = job.reshard
@@ -92,7 +107,7 @@ def fsdp2(job, model, units):
 
 def fsdp1(job, model, units, on_meta):
     from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy
-    from torch.distributed.fsdp.wrap import CustomPolicy
+    from torch.distributed.fsdp.wrap import CustomPolicy, size_based_auto_wrap_policy
     half = HALF.get(job.precision)
     chosen = {id(unit) for unit in units}
     prefetch = {"pre": BackwardPrefetch.BACKWARD_PRE, "post": BackwardPrefetch.BACKWARD_POST, "none": None}[job.prefetch]
@@ -102,8 +117,11 @@ def fsdp1(job, model, units, on_meta):
                                                        mesh_dim_names=("replicas", "shards"))
     if on_meta:
         options["param_init_fn"] = lambda module: module.to_empty(device="cuda", recurse=False)
+    policy = CustomPolicy(lambda module: id(module) in chosen)
+    if job.wrap_size:
+        policy = functools.partial(size_based_auto_wrap_policy, min_num_params=job.wrap_size)
     return FullyShardedDataParallel(
-        model, auto_wrap_policy=CustomPolicy(lambda module: id(module) in chosen), device_id=0,
+        model, auto_wrap_policy=policy, device_id=0,
         mixed_precision=MixedPrecision(param_dtype=half, reduce_dtype=half) if half else None,
         use_orig_params=job.use_orig, sync_module_states=False,
         sharding_strategy=getattr(ShardingStrategy, job.sharding.upper()), limit_all_gathers=job.limit,
@@ -111,7 +129,7 @@ def fsdp1(job, model, units, on_meta):
 
 
 def quantized(job, model):
-    """Linear layers of the blocks as bitsandbytes has them; genuine, like its kernels, which compute nothing here."""
+    """Makes the blocks' linear layers genuine bitsandbytes layers; their kernels compute nothing here."""
     import bitsandbytes
     for block in networks.blocks(model):
         for name, layer in list(block.named_modules()):
@@ -129,7 +147,7 @@ def quantized(job, model):
 
 
 def adapted(job, model):
-    """peft's own adapters; with checkpointing, transformers' enable_input_require_grads."""
+    """Adds peft's own adapters; with checkpointing, transformers' enable_input_require_grads, too."""
     from peft import LoraConfig, get_peft_model
     inputs = model.wte if isinstance(model, networks.Gpt) else model.embed_tokens
     config = LoraConfig(r=job.lora["rank"], target_modules=job.lora["targets"], lora_dropout=job.lora.get("dropout", 0.0),
@@ -137,6 +155,14 @@ def adapted(job, model):
     model = get_peft_model(model, config, autocast_adapter_dtype=job.precision != "pure-bf16")
     if job.ckpt:
         inputs.register_forward_hook(lambda module, given, output: output.requires_grad_(True))
+    return model
+
+
+def submodule(model, path):
+    """By name, or by place where torchvision's names are others (RegNet's `block1-0`)."""
+    for name in path.split("."):
+        children = dict(model.named_children())
+        model = children[name] if name in children else [*children.values()][int(name)]
     return model
 
 
@@ -148,7 +174,7 @@ def measure(given):
     language, sharded = networks.is_language(job.model), job.mode.startswith("fsdp")
     # FSDP1 unties parameters that are made on the meta device.
     on_meta = job.mode == "fsdp2" or sharded and job.model in networks.LLAMAS and job.model not in networks.TIED
-    # RegNet computes its widths with tensors, and on this GPU nothing is computed.
+    # RegNet computes its widths with tensors, and this GPU computes nothing.
     place = "cpu" if job.model.startswith("regnet") else "meta" if on_meta else "cuda"
     with torch.device("cpu" if job.quantize else place):
         model = networks.build(job.model, job.layers, job.ckpt, job.sequence)
@@ -167,7 +193,7 @@ def measure(given):
         model = model.to(memory_format=torch.channels_last)
     model.train()
     if sharded:
-        units = [model.get_submodule(path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
+        units = [] if job.wrap_size else [submodule(model, path) for path in job.wrap] if job.wrap is not None else networks.blocks(base)
     if job.mode in ("ddp", "zero"):
         net = ddp(job, model)
     elif job.mode == "fsdp2":
@@ -229,6 +255,7 @@ def measure(given):
                 del out
                 mark("forward")
                 loss.backward()
+                IN_FLIGHT.clear()
                 mark("backward")
                 del loss
         if job.clip:
@@ -249,7 +276,7 @@ def in_child(line):
     child = os.fork()
     if child == 0:
         os.close(reader)
-        os.dup2(2, 1)  # texts that libraries print are no answer
+        os.dup2(2, 1)  # stdout is for answers, and libraries print on it
         try:
             answer = measure(json.loads(line))
         except BaseException:

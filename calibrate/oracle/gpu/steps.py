@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""How long genuine PyTorch's training step takes on the GPU at hand, in Python and eager, as people train.
+"""How long does genuine PyTorch's training step take on this GPU, in Python and eager?
 
-Reads jobs from stdin, a JSON object a line ({"model": "resnet50", "batch": 32, "precision": "amp-bf16"}), and prints one line for
-each: the job and its measured figures. The batch lies on the device; SGD with momentum. `step`: seconds of one of a row of steps
-that nobody waits for in between; `forward`, `backward`, `update`: seconds in which the host issues these, each with an empty queue;
-`allocated`, `reserved`: bytes at the peak. Medians. With "compile": true, through torch.compile; "foreach": false, an optimizer that
+Reads jobs from stdin, a JSON object a line ({"model": "resnet50", "batch": 32, "precision": "amp-bf16"}), and prints
+one line for each: the job and its measured figures. The batch lies on the device; the optimizer is SGD with momentum.
+Every figure is a median. `step`: seconds of one step in a row of steps without waits in between; `forward`,
+`backward`, `update`: seconds in which the host issues each part, with an empty queue before it; `allocated`,
+`reserved`: bytes at the peak. "compile": true measures through torch.compile, and "foreach": false an optimizer that
 loops over its tensors.
 
-steps.py --compare FILE PLATFORM [PROFILE]: predictions beside the figures in FILE, as a Markdown table: by the platform's files
-alone, and with the profile. Needs no PyTorch. LOCKSTEP_PROGRAM: the built program.
+steps.py --compare FILE PLATFORM [PROFILE]: prints predictions beside the figures in FILE, as a Markdown table: by the
+platform's files alone, and with the profile. Needs no PyTorch. LOCKSTEP_PROGRAM: the built program.
+
+steps.py --hosts FILE PLATFORM: prints the host time of an operator of forward and of backward in FILE, by the program's
+count of operators.
 """
 import json
 import os
@@ -24,12 +28,14 @@ LANGUAGE = ("gpt", "llama", "mistral")
 DEFAULTS = dict(precision="fp32", sequence=1024, compile=False, foreach=None, rounds=5, steps=10)
 
 
-def predicted(program, row, platform, profile):
-    """-> step (s), allocated (bytes)"""
+def predicted(program, row, platform, profile, framework=None):
+    """Returns the predicted step (s) and the allocated bytes."""
     scenario = {"name": "step", "model": row["model"], "precision": row.get("precision", "fp32"), "platform": platform, "gpus": [1],
                 "batch": {"per_gpu": row["batch"]}, "strategies": ["ddp"], "data_loading": {"on_device": True},
                 "optimizer": {"name": "sgd", "momentum": 0.9, "implementation": "for-loop" if row.get("foreach") is False else "foreach"},
                 "input": {"sequence": row.get("sequence", 1024)} if row["model"].startswith(LANGUAGE) else {"image": [3, 224, 224]}}
+    if framework:
+        scenario["framework"] = framework
     if profile:
         scenario["profile"] = str(pathlib.Path(profile).resolve())
     with tempfile.TemporaryDirectory() as folder:
@@ -68,6 +74,36 @@ def compare(program, file, platform, profile=None):
                                                           ["", *(c for size in some for c in ("", size))]])
     lines = ["| " + " | ".join(cells) + " |" for cells in table]
     print("\n".join([lines[0], "|" + " --- |" * 3 + " ---: |" * (len(table[0]) - 3), *lines[1:]]))
+
+
+def operators(program, row, platform):
+    """-> of forward, of backward: from steps in which one takes the host 10 ms"""
+    slow = {"operator_seconds": "10 ms", "update_share": 0}
+    one, two = (predicted(program, row, platform, None, {**slow, "backward_share": share})[0] for share in (1, 2))
+    backward = round((two - one) / 0.01)
+    return round(one / 0.01) - backward, backward
+
+
+def hosts(program, file, platform):
+    # A queue holds 1,024 launches: in longer passes the host waits for the device.
+    longest = 1000
+    print("| model | precision | batch | forward operators | us each | backward operators | us each | share |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    shares = {}
+    for line in pathlib.Path(file).read_text().splitlines():
+        row = json.loads(line)
+        if row.get("compile") or "error" in row:
+            continue
+        forward, backward = operators(program, row, platform)
+        if max(forward, backward) > longest:
+            continue
+        each = row["forward"] / forward, row["backward"] / backward
+        shares.setdefault(row["model"], []).append(each[1] / each[0])
+        print(f"| {row['model']} | {row.get('precision', 'fp32')} | {row['batch']} | {forward} | {1e6 * each[0]:.1f} | {backward} | "
+              f"{1e6 * each[1]:.1f} | {each[1] / each[0]:.2f} |")
+    median = statistics.median(share for some in shares.values() for share in some)
+    without = [statistics.median(share for other, some in shares.items() if other != model for share in some) for model in shares]
+    print(f"\nmedian share {median:.2f}; {min(without):.2f} to {max(without):.2f} without any one model")
 
 
 def measure(given):
@@ -132,9 +168,11 @@ def measure(given):
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        if sys.argv[1] != "--compare" or len(sys.argv) not in (4, 5) or "LOCKSTEP_PROGRAM" not in os.environ:
-            sys.exit("usage: LOCKSTEP_PROGRAM=.../lockstep steps.py --compare FILE PLATFORM [PROFILE], or steps.py with jobs on stdin")
-        compare(os.environ["LOCKSTEP_PROGRAM"], *sys.argv[2:])
+        verb = {"--compare": compare, "--hosts": hosts}.get(sys.argv[1])
+        if not verb or len(sys.argv) not in ((4, 5) if verb is compare else (4,)) or "LOCKSTEP_PROGRAM" not in os.environ:
+            sys.exit("usage: LOCKSTEP_PROGRAM=.../lockstep steps.py --compare FILE PLATFORM [PROFILE], steps.py --hosts FILE PLATFORM, "
+                     "or steps.py with jobs on stdin")
+        verb(os.environ["LOCKSTEP_PROGRAM"], *sys.argv[2:])
         sys.exit()
     import torch
     from torch import nn

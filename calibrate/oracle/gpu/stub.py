@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The environment in which PyTorch's CUDA half runs on a runtime that computes nothing (cuda_stub.c).
+"""Makes the environment in which PyTorch's CUDA half runs on a runtime that computes nothing (cuda_stub.c).
 
     stub.py PYTHON SCRIPT [ARGUMENT...]     runs a script in it
 """
@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def stub_environment(python, events, **more):
-    """-> environment variables for `python`, which has PyTorch's CUDA wheel; builds the stub with gcc.
+    """Builds the stub with gcc; returns environment variables for `python`, which has PyTorch's CUDA wheel.
 
     events: done (every event is complete at once, the fastest GPU) or late (when the host waits for it, the slowest).
     """

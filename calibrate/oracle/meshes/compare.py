@@ -3,9 +3,10 @@
 
     compare.py --lockstep PROGRAM [--python PYTHON] [--record] [--only TEXT]
 
-Genuine figures are read from genuine.jsonl beside this script, or, with --python, measured: PYTHON has PyTorch's CUDA wheel, torchtitan
-and megatron-core, and runs memory.py, titan.py and mcore.py on a CUDA runtime that computes nothing (../gpu/cuda_stub.c, built with gcc).
---record writes the measured figures to the file. Exit code 1 where a bar below is broken; docs/oracle.md says why the bars are where they are.
+The genuine figures come from genuine.jsonl beside this script. With --python they are measured: PYTHON has PyTorch's
+CUDA wheel, torchtitan, megatron-core and nanotron, and runs memory.py, titan.py, mcore.py and nano.py on a CUDA runtime that computes
+nothing (../gpu/cuda_stub.c, built with gcc). --record writes the measured figures to the file. The exit code is 1 where
+a limit below is broken; docs/oracle.md gives the reason of each limit.
 """
 import argparse
 import json
@@ -21,11 +22,11 @@ sys.path.insert(0, str(HERE.parent / "gpu"))
 from stub import stub_environment  # noqa: E402
 
 GENUINE = HERE / "genuine.jsonl"
-FARTHEST = 0.02  # that a rank may be
+FARTHEST = 0.02  # the largest error of a rank
 
 
 def predicted(program, entry, folder):
-    """-> our allocated bytes at the peak, by stage of the pipeline."""
+    """Returns our allocated bytes at the peak, by stage of the pipeline."""
     path = folder / "case.yaml"
     path.write_text(json.dumps(scenarios.scenario_of(entry["script"], entry["job"], str(HERE / "megatron.yaml"))))
     done = subprocess.run([program, "run", str(path), "--json"], capture_output=True, text=True)
@@ -36,13 +37,13 @@ def predicted(program, entry, folder):
 
 
 def measured(python, entries):
-    """The entries with figures of this Python's packages; a job that fails says why and stays out."""
+    """The entries with figures from the packages of this Python; a failed job prints its reason and is left out."""
     result = []
     for script in scenarios.OF:
         jobs = [entry for entry in entries if entry["script"] == script]
         if not jobs:
             continue
-        # torchtitan takes the kernels of a Hopper.
+        # torchtitan chooses the kernels of a Hopper.
         environment = stub_environment(python, "done", **({"STUB_CC": "9"} if script == "titan" else {}))
         lines = "\n".join(json.dumps({**entry["job"], "ranks": entry["ranks"]}) for entry in jobs)
         done = subprocess.run([python, str(HERE / f"{script}.py")], input=lines, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

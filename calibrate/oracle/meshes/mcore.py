@@ -1,10 +1,17 @@
-"""Megatron-core's own layers, schedules, DDP and distributed optimizer on the stub, per rank: ../gpu/stub.py PYTHON mcore.py '{"tp": 2, "sp": true, "pp": 2}' ...
+"""Megatron-core's own layers, schedules, DDP and distributed optimizer on the stub, per rank.
 
-Memory as memory.py says it, or with "order": true the events of order.py. The environment needs `pip install --no-deps megatron-core` (0.16.1 with Python 3.11).
-Genuine: GPTModel from its local spec (no Transformer Engine, no Apex, no fused kernels, so no context parallel; attention with materialised scores), get_forward_backward_func,
-DistributedDataParallel, the distributed optimizer. Ours: layer norms by torch.nn.LayerNorm (its own refuses sequence parallelism without Apex), data of zeros.
-  gpt: learned positions, tied head, biases, dropout, softmax in bf16 (as its fused kernel saves); else rotary, untied, no biases and dropout, softmax in fp32
-  dp > 1 or "distributed": true: its DDP (fp32 gradient buffers) and mixed precision optimizer; "zero": true: distributed optimizer; "overlap": reductions beside backward
+    ../gpu/stub.py PYTHON mcore.py '{"tp": 2, "sp": true, "pp": 2}' ...
+
+Prints memory as memory.py does, or with "order": true the events of order.py. The environment needs
+`pip install --no-deps megatron-core` (0.16.1 with Python 3.11).
+Genuine: GPTModel from its local spec, get_forward_backward_func, DistributedDataParallel, the distributed optimizer.
+The local spec has no Transformer Engine, no Apex and no fused kernels: context parallelism is impossible, and attention
+materializes its scores. Ours: layer norms by torch.nn.LayerNorm (Megatron's own layer norm refuses sequence parallelism
+without Apex), and data of zeros.
+  gpt: learned positions, tied head, biases, dropout, softmax in bf16 (as its fused kernel saves); without it rotary
+       positions, untied head, no biases and no dropout, softmax in fp32
+  dp > 1 or "distributed": true: its DDP (fp32 gradient buffers) and mixed precision optimizer
+  "zero": true: the distributed optimizer; "overlap": reductions beside backward
 """
 import gc
 import sys
@@ -110,7 +117,7 @@ def measure(job):
 
 
 def record_p2p(log):
-    """Sends and receives, wherever Megatron has them launched; and the host waiting for the whole device after them."""
+    """Records sends and receives where Megatron launches them, and the host's wait for the whole device after them."""
     real = dist.batch_isend_irecv
 
     def batch(ops):

@@ -1,7 +1,8 @@
 """Peak of CUDA memory of one training step, per rank: ../gpu/stub.py PYTHON memory.py '{"tp": 2, "sp": true, "ranks": [0]}' ...
 
-A line per configuration and rank: allocated and reserved (bytes, peak over the steps), permanent (before the first step), live
-(after the last step), phases of the last step where there is no pipeline (phase, peak allocated within it).
+Prints a line per configuration and rank: allocated and reserved (bytes, peak over the steps), permanent (before the
+first step), live (after the last step), phases of the last step where there is no pipeline (phase, peak allocated
+within it).
 """
 import gc
 import sys

@@ -1,13 +1,18 @@
 """Order of compute and collectives in a training step, per rank: ../gpu/stub.py PYTHON order.py '{"tp": 2, "sp": true}' ...
 
-First a line for the configuration, then a line for each event of the second step, in the order in which the host issues it:
+The first line is the configuration. Each further line is an event of the second step, in the order in which the host
+issues it:
   pass     forward, recompute (a checkpointed module again), backward, or later work (clipping, optimizer)
   module   the operator's module; in backward the module whose forward made the running node
-  do       matmul (m, k, n; `groups`: how many), attention (batch, heads, tokens, of, size), or all-gather, reduce-scatter, all-reduce, all-to-all, broadcast, send, recv, wait
-  group    tp, dp, cp, dp_cp or pp, with `ranks` in it; `bytes`: the whole buffer (out of an all-gather, into a reduce-scatter), `type`
-  stage, micro: of a pipeline's action F, I (input gradients), W (weight gradients), B (both), UNSHARD, RESHARD, REDUCE_GRAD
-  unit     FSDP's: whose all-gather or reduce-scatter, `unit ready` (the compute stream waits and copies out), `unit freed`
-Shapes are this rank's. `wait` names the event it waits for (`of`, its number): the compute stream goes on when that is complete.
+  do       matmul (m, k, n; `groups`: their number), attention (batch, heads, tokens, of, size), all-gather,
+           reduce-scatter, all-reduce, all-to-all, broadcast, send, recv or wait
+  group    tp, dp, cp, dp_cp or pp, with its `ranks`; `bytes`: the whole buffer (out of an all-gather, into a
+           reduce-scatter); `type`
+  stage, micro: of a pipeline's action F, I (input gradients), W (weight gradients), B (both), UNSHARD, RESHARD,
+           REDUCE_GRAD
+  unit     the FSDP unit of an all-gather or reduce-scatter; `unit ready` (the compute stream waits and copies out),
+           `unit freed`
+Shapes are this rank's. `wait` names its event (`of`, the event's number): the compute stream goes on after that event.
 """
 import bisect
 import sys
@@ -41,7 +46,7 @@ def kind_of(x):
 
 
 class Modules:
-    """Which module runs; in backward by autograd's sequence numbers, which forward has noted."""
+    """Finds the running module; in backward by autograd's sequence numbers, which forward has noted."""
 
     def __init__(self, models):
         self.local, self.edges, self.names = threading.local(), [], []
@@ -71,7 +76,7 @@ class Modules:
         self.note()
 
     def now(self):
-        """-> pass, module."""
+        """Returns the pass and the module."""
         node = torch._C._current_autograd_node()
         if node is None:
             return None, self.stack()[-1] if self.stack() else ""
@@ -83,7 +88,7 @@ class Modules:
 
 class Recorder(TorchDispatchMode):
     def __init__(self, groups, modules):
-        """`groups`: names of process groups, by its ranks."""
+        """`groups`: the name of each process group, by its ranks."""
         super().__init__()
         self.events, self.modules, self.on, self.stage, self.unit, self.phase, self.launched = [], modules, False, {}, {}, "", {}
         self.groups = groups
@@ -172,7 +177,7 @@ def record(job):
 
 
 def p2p(log):
-    """The pipeline's sends and receives: which are launched together, and when the compute stream waits for it."""
+    """Records the pipeline's sends and receives: which are launched together, and when the compute stream waits for each."""
     from torch.distributed.pipelining import schedules
     launch, wait = schedules._batch_p2p, schedules._wait_batch_p2p
     works = {}
@@ -194,7 +199,7 @@ def p2p(log):
 
 
 def units(log):
-    """Names FSDP2's units: whose all-gather or reduce-scatter it is, when it is ready to be used, when it is given back."""
+    """Names FSDP2's units in their collectives, and records when each unit is ready and when it is freed."""
     from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup as Unit
 
     def around(name, event=None, when=lambda unit: True):

@@ -1,11 +1,16 @@
-"""PyTorch's pipeline schedules, per rank: PYTHON pp_schedule.py '{"schedule": "1F1B", "pp": 4, "micro_batches": 8}' ... (no CUDA, no stub)
+"""PyTorch's pipeline schedules, per rank, without CUDA and without the stub.
 
-A line per configuration and rank:
-  compute  the computations in order; null: the rank is idle for one unit of time. 2F3: forward of micro-batch 3 on stage 2; B: whole backward,
-           I: gradients of inputs only, W: of weights; (..,..)OVERLAP_F_B: a forward and a backward that are run side by side
-  actions  the runtime's actions: SEND_F, RECV_F, SEND_B, RECV_B and waits between, UNSHARD, RESHARD, REDUCE_GRAD for FSDP. GPipe and 1F1B have no such
-           list, they are loops: theirs is read off a run (a+b: launched as one batch), and `compute` is read off it
-  slots    how many (stage, micro-batch) activations are alive at most on this rank, by PyTorch's own analysis (from F to B or W)
+    PYTHON pp_schedule.py '{"schedule": "1F1B", "pp": 4, "micro_batches": 8}' ...
+
+Prints a line per configuration and rank:
+  compute  the computations in order; null: the rank is idle for one unit of time. 2F3: forward of micro-batch 3 on
+           stage 2; B: whole backward, I: gradients of inputs only, W: of weights; (..,..)OVERLAP_F_B: a forward and a
+           backward side by side
+  actions  the runtime's actions: SEND_F, RECV_F, SEND_B, RECV_B and waits between, UNSHARD, RESHARD, REDUCE_GRAD for
+           FSDP. GPipe and 1F1B are loops without such a list: a run yields it (a+b: launched as one batch), and
+           the list yields `compute`
+  slots    the largest number of (stage, micro-batch) activations alive on this rank, by PyTorch's own analysis (from
+           F to B or W)
 """
 import sys
 
@@ -37,7 +42,10 @@ def orders(job):
 
 
 def run(job, schedule, stage):
-    """The actions of one step of a schedule that is a loop. (Its _get_pipeline_order is for drawings; torch 2.15's names micro-batches of the last rank wrongly.)"""
+    """The actions of one step of a schedule that is a loop.
+
+    Its _get_pipeline_order is for drawings, and torch 2.15's names the last rank's micro-batches wrongly.
+    """
     from torch.distributed.pipelining import schedules
     done, names, works = [], {}, {}
     for letter in ("fwd_recv", "fwd_send", "bwd_recv", "bwd_send"):

@@ -1,11 +1,14 @@
-"""The oracle's jobs as scenarios of ours: of memory.py, titan.py and mcore.py, whose DEFAULTS hold for fields that a job leaves out."""
+"""Our scenarios of the oracle's jobs in memory.py, titan.py, mcore.py and nano.py.
+
+The DEFAULTS of each script hold for fields that a job leaves out.
+"""
 
 SCHEDULES = {"GPipe": "gpipe", "1F1B": "1f1b", "Interleaved1F1B": "interleaved", "LoopedBFS": "looped-bfs", "InterleavedZeroBubble": "zb1p",
              "ZBVZeroBubble": "zbv", "DualPipeV": "dualpipe-v"}
 
 
 def pipeline(stages, schedule, chunks, layers=None, **options):
-    """The `pipeline` of a mesh; without `layers`, blocks are spread as evenly as can be."""
+    """The `pipeline` of a mesh; without `layers`, blocks are spread as evenly as possible."""
     return {"stages": stages, "schedule": schedule, "chunks": chunks, **({"layers": layers} if layers else {}), **options}
 
 
@@ -88,11 +91,22 @@ def of_mcore(job):
             "parallel": parallel, "strategies": [strategy]}
 
 
-OF = {"memory": of_memory, "titan": of_titan, "mcore": of_mcore}
+def of_nano(job):
+    """nano.py: nanotron's Llama."""
+    get = {"layers": 4, "hidden": 2048, "heads": 16, "ffn": 5632, "vocabulary": 32000, "sequence": 1024, "batch": 1, "micro_batches": 1, "tp": 1, "dp": 1, **job}
+    return {"recipe": "nanotron", "model": "llama", "platform": "dgx-a100-80gb", "gpus": get["tp"] * get["dp"],
+            "model_parameters": {"layers": get["layers"], "hidden": get["hidden"], "heads": get["heads"], "kv_heads": get.get("kv_heads", 16), "mlp": get["ffn"],
+                                 "vocabulary": get["vocabulary"], "fused_norm": 1, "upcast_loss": 1, "tied": int(get.get("tied", False))},
+            "input": {"sequence": get["sequence"]}, "batch": {"micro": get["batch"], "accumulation": get["micro_batches"]},
+            "parallel": {"tensor": get["tp"]},
+            "strategies": [{"zero": {"stage": 1, "bucket_size": "25 MiB"}} if get.get("zero") else {"ddp": {"bucket_size": "25 MiB"}}]}
+
+
+OF = {"memory": of_memory, "titan": of_titan, "mcore": of_mcore, "nano": of_nano}
 
 
 def scenario_of(script, job, megatron):
-    """The same job as a scenario. megatron: the path of the model file of Megatron-core's GPT."""
+    """Our scenario of the same job. megatron: the path of the model file of Megatron-core's GPT."""
     scenario = {"name": "case", **OF[script](job)}
     if scenario["model"] == "MEGATRON":
         scenario["model"] = megatron

@@ -1,8 +1,12 @@
-"""torchtitan's own trainer on the stub: peak memory per rank, or with "order": true the events of order.py. ../gpu/stub.py PYTHON titan.py '{"model": "llama3", "flavor": "8B", "layers": 4, "tp": 2, "dp": 2}' ...
+"""torchtitan's own trainer on the stub: peak memory per rank, or with "order": true the events of order.py.
 
-Genuine: its models, its parallelisation (spmd backend as the job says), its pipeline split, its loss, AdamW and clipping. Ours: the data (zeros), no checkpoints, no
-compile, attention by scaled_dot_product_attention. The environment needs `pip install torchtitan` (0.3.0 with torch 2.15 was used).
-  batch: sequences of one micro-batch; micro_batches: pipeline's (or accumulation without a pipeline). checkpoint: none, full, selective. loss: chunked (its default) or plain
+    ../gpu/stub.py PYTHON titan.py '{"model": "llama3", "flavor": "8B", "layers": 4, "tp": 2, "dp": 2}' ...
+
+Genuine: its models, its parallelization (spmd backend as the job says), its pipeline split, its loss, AdamW and
+clipping. Ours: the data (zeros), no checkpoints, no compile, attention by scaled_dot_product_attention. The environment
+needs `pip install torchtitan` (0.3.0 with torch 2.15).
+  batch: sequences of one micro-batch; micro_batches: the pipeline's (or accumulation without a pipeline)
+  checkpoint: none, full, selective; loss: chunked (its default) or plain
 """
 import contextlib
 import dataclasses
@@ -50,7 +54,7 @@ def trainer_of(job):
     spec = config.model_spec = package.model_registry(job.flavor, **options)
     spec.model.layers = spec.model.layers[:job.layers]
     from torchtitan.models.common.attention import ScaledDotProductAttention
-    ScaledDotProductAttention.sdpa_backends = [torch.nn.attention.SDPBackend.FLASH_ATTENTION]  # there is no cuDNN on the stub
+    ScaledDotProductAttention.sdpa_backends = [torch.nn.attention.SDPBackend.FLASH_ATTENTION]  # the stub has no cuDNN
     for layer in spec.model.layers:
         layer.attention.inner_attention = ScaledDotProductAttention.Config()
     per = job.batch * job.micro_batches if job.pp > 1 else job.batch
@@ -82,7 +86,7 @@ def trainer_of(job):
 
 
 def set_exchanged_shapes(job, config):
-    """Shapes that a pipeline's ranks would tell each other, and how many tokens a rank gets for its experts: here all get as many."""
+    """Sets the shapes that a pipeline's ranks would tell each other, and gives each rank equally many tokens for its experts."""
     from torchtitan.distributed import pipeline_parallel
     from torchtitan.models.common import token_dispatcher
     tokens, width, heads = job.sequence // job.cp, config.model_spec.model.dim, config.model_spec.model.vocab_size
@@ -127,7 +131,7 @@ def measure(job):
 def order_of(job, trainer):
     import order
     groups = {}
-    for name in ("pp", "dp_shard", "fsdp", "dp_replicate", "cp", "tp", "ep", "efsdp", "dp", "batch", "loss"):  # which there are depends on the backend
+    for name in ("pp", "dp_shard", "fsdp", "dp_replicate", "cp", "tp", "ep", "efsdp", "dp", "batch", "loss"):  # each backend has only some of these
         with contextlib.suppress(ValueError):
             mesh = trainer.parallel_dims.get_optional_mesh(name)
             if mesh is not None:

@@ -1,7 +1,7 @@
 """Parts that every script here shares: a world of one process, a network, its parallel forms.
 
-One process plays one rank: the fake process group answers every collective at once and moves nothing, the stub CUDA
-runtime (../gpu/stub.py) computes nothing. Genuine: DTensor, parallelize_module, fully_shard, pipelining, context
+One process plays one rank: the fake process group answers every collective at once and moves nothing, and the stub
+CUDA runtime (../gpu/stub.py) computes nothing. Genuine: DTensor, parallelize_module, fully_shard, pipelining, context
 parallel, autograd, the caching allocator. Not genuine: values, times, NCCL's own buffers.
 """
 import contextlib
@@ -107,7 +107,7 @@ class Llama(nn.Module):
 
 
 def start(job):
-    """-> the mesh, with dimensions pp, dp, cp, tp where they are larger than one (and dp wherever FSDP is used)."""
+    """Returns the mesh, with the dimensions pp, dp, cp and tp that are larger than one (and dp wherever FSDP is used)."""
     dist.init_process_group("fake", rank=job.rank, world_size=job.world, store=FakeStore())
     sizes = [(name, getattr(job, name)) for name in ("pp", "dp", "cp", "tp") if getattr(job, name) > 1 or name == "dp" and job.fsdp]
     if not sizes:
@@ -116,7 +116,7 @@ def start(job):
 
 
 def tensor_parallel(job, model, mesh):
-    """As in PyTorch's tutorial and in torchtitan: with `sp` the sequence is sharded outside of attention and MLP."""
+    """Shards as PyTorch's tutorial and torchtitan do: `sp` shards the sequence outside of attention and MLP."""
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
                                                    parallelize_module)
@@ -192,7 +192,7 @@ def network(job, mesh, layers, first=True, last=True):
 
 
 def loss_of(job, logits, labels):
-    """With loss parallel the logits are a DTensor, sharded over the vocabulary."""
+    """The loss. With loss parallel the logits are a DTensor, sharded over the vocabulary."""
     return nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(0, 1))
 
 
@@ -218,7 +218,7 @@ def tokens(job, share=1):
 
 
 def stages_of(job):
-    """-> for each pipeline stage: its layers. Spread evenly, or as `per_stage` says."""
+    """The layers of each pipeline stage: spread evenly, or as `per_stage` says."""
     count = job.pp * job.chunks
     per = job.per_stage or [job.layers // count + (i < job.layers % count) for i in range(count)]
     if len(per) != count or sum(per) != job.layers:
@@ -235,7 +235,7 @@ def placed(job, rank):
 
 
 class Pipeline:
-    """The stages of this rank and the schedule that drives them; one call of step() is an optimizer step's forwards and backwards."""
+    """The stages of this rank and the schedule that drives them; step() does the forwards and backwards of an optimizer step."""
 
     def __init__(self, job, mesh):
         from torch.distributed.pipelining import PipelineStage
@@ -271,7 +271,7 @@ class Pipeline:
 
 
 class Plain:
-    """No pipeline: micro-batches one after another, gradients reduced in the last (set_requires_gradient_sync)."""
+    """A step without pipeline: micro-batches one after another; the last one reduces gradients (set_requires_gradient_sync)."""
 
     def __init__(self, job, mesh):
         self.job, self.models, self.mesh = job, [network(job, mesh, range(job.layers))], mesh
@@ -305,7 +305,7 @@ def program(job, mesh):
 
 
 def answers(measure):
-    """Configurations from the arguments or stdin, JSON each; for each and for each of its ranks a child that prints its answer's lines."""
+    """Reads configurations from the arguments or stdin, JSON each; a child for each configuration and rank prints its answer's lines."""
     lines = sys.argv[1:] or [line for line in sys.stdin if line.strip()]
     failed = 0
     for line in lines:
@@ -316,7 +316,7 @@ def answers(measure):
             child = os.fork()
             if child == 0:
                 keep = os.dup(1)
-                os.dup2(2, 1)  # libraries print no answers
+                os.dup2(2, 1)  # stdout is for answers, and libraries print on it
                 try:
                     answer = measure(Job(dict(settings, rank=rank)))
                 except BaseException:

@@ -1,11 +1,11 @@
-"""What distributed training of a neural network costs, asked of the program `lockstep`.
+"""Asks the program `lockstep` for the cost of distributed training of a neural network.
 
     import lockstep
     result = lockstep.run("scenario.yaml", overrides={"batch.global": 256})
     rows = lockstep.sweep("scenario.yaml", {"gpus": [1, 2, 4], "batch.global": "64..1024*2"})
     pandas.DataFrame(rows)
 
-The program is the one that LOCKSTEP_PROGRAM names, or the `lockstep` on PATH.
+LOCKSTEP_PROGRAM names the program; without it, the package runs the `lockstep` on PATH.
 """
 
 from ._program import ConfigError, LockstepError, LockstepWarning, Problem

@@ -1,4 +1,4 @@
-"""Finds and runs the program, and turns what it says is wrong into exceptions."""
+"""Finds and runs the program, and turns its error messages into exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import List, NamedTuple, Optional, Sequence
 
 
 class Problem(NamedTuple):
-    """One mistake and where it stands: in a scenario, or in the text of an override."""
+    """One mistake and its place: in a scenario, or in the text of an override."""
 
     file: str
     line: int
@@ -19,7 +19,7 @@ class Problem(NamedTuple):
 
 
 class LockstepWarning(UserWarning):
-    """There is an answer, but not of every point."""
+    """There is an answer, but not for every point."""
 
 
 class LockstepError(Exception):
@@ -32,7 +32,7 @@ class LockstepError(Exception):
 
 class ConfigError(LockstepError):
     """The question is wrong. The text is the program's own, a line for each mistake; `problems` are
-    those that have a place."""
+    the mistakes that have a place."""
 
     def __init__(self, message: str, code: Optional[int] = None):
         super().__init__(message, code)
@@ -56,7 +56,7 @@ def _program() -> str:
 
 
 def ask(words: Sequence[str]) -> Answer:
-    """Standard output where there is an answer, if only of some points. Raises LockstepError."""
+    """Returns standard output where there is an answer, if only for some points. Raises LockstepError."""
     try:
         done = subprocess.run(
             [_program(), *words], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace"

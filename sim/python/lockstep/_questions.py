@@ -20,7 +20,7 @@ def _file_of(scenario: Scenario) -> Iterator[str]:
     if not isinstance(scenario, Mapping):
         yield os.fspath(scenario)
         return
-    # Beside nothing: models and platforms of one's own are named by absolute paths. JSON is YAML.
+    # The file stands alone: absolute paths name the user's models and platforms. JSON is YAML.
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
         path = os.path.join(folder, "scenario.yaml")
         with open(path, "w", encoding="utf-8") as file:
@@ -33,16 +33,16 @@ def _value(value: Any) -> str:
 
 
 def _ends_well(code: int) -> bool:
-    return code in (0, 3)  # 3: an answer, and nothing of it fits into memory
+    return code in (0, 3)  # 3: an answer, and none of its points fits into memory
 
 
 def run(scenario: Scenario, overrides: Optional[Mapping[str, Any]] = None, *, jobs: Optional[int] = None) -> Result:
     """The prediction for every strategy and GPU count, as `lockstep run --json` gives it.
 
-    scenario: a file, or what would stand in one. overrides: fields by their dotted path, each with the
-    value that it has instead of the file's; a list is a list. jobs: simulations at a time (default: one
-    per core). Raises ConfigError for a mistake in either, LockstepError when there is no answer; warns
-    where only some points have one.
+    scenario: a file, or its contents. overrides: fields by their dotted path, each with the value that
+    replaces the file's; a list is a list. jobs: simulations at a time (default: one per core). Raises
+    ConfigError for a mistake in either, LockstepError when there is no answer; warns where only some
+    points have one.
     """
     words: List[str] = ["--json"]
     for path, value in (overrides or {}).items():
@@ -67,8 +67,8 @@ def sweep(
     """Every combination of the settings, a flat dict each, in the order of `lockstep sweep`.
 
     settings: fields by their dotted path, each with its values: a list, a range, or a text as --set
-    takes it ("64..1024*2", "ddp,fsdp"). sample: so many points, drawn with `seed`. Rows without an
-    answer have "kind" "refused" or "failed", and a "reason". What was set is in keys of its own,
+    takes it ("64..1024*2", "ddp,fsdp"). sample: the number of points, drawn with `seed`. Rows without an
+    answer have "kind" "refused" or "failed", and a "reason". Each setting has a key of its own,
     "set.batch.global". Raises ConfigError and LockstepError as run() does.
     """
     words: List[str] = []
@@ -87,9 +87,9 @@ def sweep(
 def import_config(*files: "Union[str, os.PathLike[str]]", **answers: Any) -> Dict[str, Any]:
     """The scenario of a training config or launch script, as `lockstep import-config --json` gives it.
 
-    files: the config, and those that it points to. answers: what the files leave open, as the options of
-    `lockstep import-config`: model, platform, gpus, sequence, micro, leave_out (a list). The text of the scenario is under
-    "scenario", the account of each key under "keys". Raises ConfigError.
+    files: the config, and the files that it names. answers: settings that the files leave open, as the options of
+    `lockstep import-config`: model, platform, gpus, sequence, micro, leave_out (a list). "scenario" holds the text of
+    the scenario, "keys" the account of each key. Raises ConfigError.
     """
     words: List[str] = ["--json"]
     for name, value in answers.items():

@@ -39,12 +39,12 @@ def _table(rows: List[Dict[str, Any]]) -> str:
 
 
 class Result(Dict[str, Any]):
-    """The document of `lockstep run --json`, as docs/schema/result.schema.json describes it; of a scenario
-    that lists alternatives, {"alternatives": [{"chosen": ..., "result": document}]}."""
+    """The document of `lockstep run --json`, as docs/schema/result.schema.json describes it. A scenario with
+    alternatives gives {"alternatives": [{"chosen": ..., "result": document}]}."""
 
     def rows(self) -> "Rows":
-        """A flat dict for each prediction: "step_seconds", "memory.device_bytes"; and what was chosen,
-        "chosen.platform", where the scenario lists alternatives."""
+        """A flat dict for each prediction: "step_seconds", "memory.device_bytes"; and the choice, "chosen.platform",
+        where the scenario lists alternatives."""
         if "alternatives" not in self:
             return Rows(dict(_flat(one)) for one in self["predictions"])
         rows = Rows()
@@ -59,7 +59,7 @@ class Result(Dict[str, Any]):
 
 
 class Rows(List[Dict[str, Any]]):
-    """Flat dicts with the same units in their keys' names as the program's CSV: pandas.DataFrame(rows)."""
+    """Flat dicts whose keys name the same units as the program's CSV: pandas.DataFrame(rows)."""
 
     def _repr_html_(self) -> str:
         return _table(self)

@@ -3,12 +3,12 @@
     python -m lockstep.import_model torchvision.models:resnet50 --image 3 224 224 -o my-resnet50.yaml
     python -m lockstep.import_model resnet50.onnx -o my-resnet50.yaml
 
-or, where the module already is at hand,
+or, with the module at hand,
 
     lockstep.import_model.write(module, torch.zeros(2, 3, 224, 224), "my-resnet50.yaml")
 
 Modules need PyTorch 2.6 or newer, ONNX the package onnx; the rest of the package needs neither. torch.export follows
-the module in training mode with shapes alone, so no kernel runs, and a module made under `torch.device("meta")` needs
+the module in training mode with shapes alone: no kernel runs, and a module made under `torch.device("meta")` needs
 no memory.
 """
 
@@ -69,7 +69,7 @@ def _named_module(name: str, image: list[int] | None, tokens: int) -> ImportedMo
     try:
         with torch.device("meta"):
             module = make()
-    except (NotImplementedError, RuntimeError):  # it looks at values while it is built
+    except (NotImplementedError, RuntimeError):  # the module looks at values during its construction
         module = make()
     with torch.device(next(module.parameters()).device):
         inputs = torch.zeros(SAMPLES, *image) if image else torch.zeros(SAMPLES, tokens, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""How long a run takes, for SkyPilot's optimizer.
+"""Tells SkyPilot's optimizer how long a run takes.
 
     task.set_time_estimator(lockstep.skypilot.estimator("scenario.yaml", platforms={"H100": "dgx-h100"}))
 """
@@ -11,10 +11,10 @@ from ._questions import Scenario, run
 
 
 def estimator(scenario: Scenario, platforms: Optional[Mapping[str, str]] = None) -> Callable[[Any], float]:
-    """Seconds of the whole run of the scenario's first strategy on given resources.
+    """Returns a function from resources to the seconds of the whole run of the scenario's first strategy.
 
-    platforms: Lockstep's platform for each accelerator that SkyPilot may choose ("H100"); other accelerators are
-    answered for the scenario's own platform. The scenario must have a dataset. Raises ConfigError as run() does,
+    platforms: Lockstep's platform for each accelerator that SkyPilot may choose ("H100"). The answer for any other
+    accelerator is the scenario's own platform's. The scenario must have a dataset. Raises ConfigError as run() does,
     and ValueError where nothing fits.
     """
 

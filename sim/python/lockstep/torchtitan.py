@@ -2,8 +2,8 @@
 
     python -m lockstep.torchtitan --module torchtitan.models.llama3.config_registry --config llama3_8b -o llama3_8b.json
 
-Calls the function of that name and writes its result's to_dict(), which torchtitan itself writes for
-debug.save_config_file once a run has begun. Needs torchtitan; no GPU.
+Calls the named function and writes its result's to_dict(). torchtitan itself writes the same for
+debug.save_config_file at the start of a run. Needs torchtitan; no GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import List, Optional
 
 
 def config_json(module: str, config: str) -> str:
-    """The text. Raises ImportError and AttributeError where there is no such function."""
+    """The configuration's text. Raises ImportError and AttributeError where there is no such function."""
     made = getattr(importlib.import_module(module), config)()
     return json.dumps(made.to_dict(), indent=2, default=repr) + "\n"
 

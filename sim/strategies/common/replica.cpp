@@ -33,6 +33,8 @@ MemoryPlan replica_memory_plan(const Job& job) {
   MemoryPlan plan;
   plan.micro_batches = job.accumulation;
   plan.optimizer = optimizer_memory(job.optimizer, job.step->precision);
+  plan.replicated.gradients_join_late =
+      job.framework == FrameworkKind::nanotron && has_main_gradients(job.step->precision);
   return plan;
 }
 

@@ -55,7 +55,7 @@ void InputPipeline::move(const std::vector<double>& seconds) {
 Program InputPipeline::next_batch() {
   // Megatron broadcasts the sizes of each micro-batch in the tensor-parallel group and copies them
   // back to the host (mpu/data.py, _build_key_size_numel_dictionaries), which waits there.
-  if (job_.framework == FrameworkKind::megatron) co_await ranks_.host_wait(ranks_.record());
+  if (job_.framework != FrameworkKind::pytorch) co_await ranks_.host_wait(ranks_.record());
   // First wait until the host has come this far. This wait counts as host-bound; only the remaining
   // idle time counts as data loading.
   ranks_.wait(ranks_.host_position());

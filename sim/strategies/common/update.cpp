@@ -29,8 +29,8 @@ OptimizerMemory optimizer_memory(const OptimizerSpec& optimizer, Precision preci
   rest.matrices.clear();
   rest.elements = 0;
   OptimizerMemory memory{optimizer_state_bytes(rest, precision),
-                         optimizer_temporary_bytes(rest, precision),
-                         optimizer_largest_temporary_bytes(rest, precision)};
+                         optimizer_temporary_bytes(rest, precision), muon_sizes(precision).state,
+                         optimizer_loop_temporaries(rest, precision)};
   const MatrixMemory each = matrix_memory(precision);
   for (const HiddenMatrix& matrix : optimizer.matrices) {
     memory.others.push_back({matrix.tensor, each.state_bytes, each.temporary_bytes,

@@ -16,8 +16,12 @@ MemoryPlan memory_plan(const Job& job, const DdpOptions& options) {
   MemoryPlan plan = replica_memory_plan(job);
   if (job.mesh.copies() == 1) return plan;
   double gradients = 0;
+  const double share =
+      plan.replicated.gradients_join_late
+          ? 1.0 * parameter_bytes(job.step->precision) / gradient_bytes(job.step->precision)
+          : 1;
   for (const Bucket& bucket : ddp_buckets(job, options).later) {
-    plan.replicated.bucket_bytes.push_back(bucket.bytes);
+    plan.replicated.bucket_bytes.push_back(share * bucket.bytes);
     gradients += bucket.bytes;
   }
   if (const auto* horovod = std::get_if<HorovodFusion>(&options.fusion)) {

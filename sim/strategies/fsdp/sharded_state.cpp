@@ -4,10 +4,12 @@
 #include "strategies/fsdp/sharded_state.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "core/index.hpp"
+#include "memory/optimizer_state.hpp"
 
 namespace lockstep {
 
@@ -19,6 +21,32 @@ Tape::Block gradient(Tape& tape, const Parameter& of, double element_bytes) {
   return tape.allocate(MemoryKind::gradients,
                        static_cast<double>(of.gradient_elements()) * element_bytes, {of.name});
 }
+// Allocates the secondary shards of ZeRO++, which stay.
+void make_secondary_shards(Tape& tape, const FsdpLayout& layout,
+                           const std::vector<ShardedUnit>& units) {
+  for (const ShardedUnit& unit : units) {
+    if (unit.expert) continue;
+    const double elements = unit.elements / layout.node_groups.ranks;
+    tape.allocate(MemoryKind::parameters, elements * layout.gather_bytes,
+                  {"secondary shard", unit.name});
+  }
+}
+
+// FSDP1 allocates each unit's flat tensors once on the compute stream and frees them (PyTorch 2.15,
+// _flat_param.py, init_flat_param_attributes). Their segments stay in the cache.
+void make_flat_tensors(Tape& tape, const FsdpLayout& layout,
+                       const std::vector<ShardedUnit>& units) {
+  for (const ShardedUnit& unit : units) {
+    const auto touch = [&](double elements, double bytes_per_element) {
+      tape.touch(MemoryKind::temporaries, elements * bytes_per_element, {"all", unit.name});
+    };
+    const bool casts = unit.gather_bytes < layout.shard_bytes;
+    if (casts) touch(unit.shard, unit.gather_bytes);
+    touch(unit.elements, unit.gather_bytes);
+    if (casts) touch(unit.elements, layout.shard_bytes);
+  }
+}
+
 }  // namespace
 
 ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&,
@@ -59,16 +87,14 @@ ShardedState::ShardedState(Tape& tape, const TrainingStep& step, const Liveness&
 
 // Allocates the shards, and with ZeRO++ the secondary shards of each node.
 void ShardedState::construct() {
-  if (layout_.options.offloads_parameters()) return;
-  for (const ShardedUnit& unit : units_)
-    tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
-  if (!layout_.secondary_shards()) return;
-  for (const ShardedUnit& unit : units_) {
-    if (unit.expert) continue;
-    const double elements = unit.elements / layout_.node_groups.ranks;
-    tape_.allocate(MemoryKind::parameters, elements * layout_.gather_bytes,
-                   {"secondary shard", unit.name});
+  if (!layout_.options.offloads_parameters()) {
+    for (const ShardedUnit& unit : units_) {
+      tensors_.like_shard(unit, MemoryKind::parameters, layout_.shard_bytes);
+    }
+    if (layout_.secondary_shards()) make_secondary_shards(tape_, layout_, units_);
   }
+  const bool fsdp1 = layout_.options.version == 1;
+  if (fsdp1 && layout_.sharded() && !tape_.on_host()) make_flat_tensors(tape_, layout_, units_);
 }
 
 void ShardedState::begin_forward(bool first_micro_batch, bool last_micro_batch) {
@@ -175,6 +201,13 @@ void ShardedState::parameter_gradients(int layer) {
       whole = sum;
       part = unit.waiting.erase(part);
     }
+    // FSDP2 accumulates unsharded gradients in place if they have the type of the reduction
+    // (accumulate_unsharded_grad_if_needed).
+    if (layout_.options.version == 2 && layout_.reduce_bytes == layout_.gather_bytes &&
+        !unit.accumulated.empty()) {
+      tape_.free(whole);
+      continue;
+    }
     if (half_ != BackwardHalf::weights || layout_.reduce_bytes <= layout_.gather_bytes) {
       unit.gradients.push_back(whole);
       continue;
@@ -238,29 +271,27 @@ void ShardedState::optimizer_step() {
   tape_.at(MemoryPhase::optimizer);
   const double here = 1 - layout_.options.offloaded_share();  // the share that the device updates
   if (here <= 0) return;
-  for (double rest = optimizer_.state_bytes_per_element; rest > 0 && !has_state_; rest -= 4) {
-    for (const ShardedUnit& unit : units_) {
-      tensors_.like_shard(unit, MemoryKind::optimizer_state, here * std::min(rest, 4.0));
-    }
+  const double state = optimizer_.state_bytes_per_element;
+  for (const ShardedUnit& unit : units_) {
+    if (has_state_ || state <= 0) break;
+    tensors_.like_shard(unit, MemoryKind::optimizer_state, here * state,
+                        static_cast<int>(std::ceil(state / optimizer_.state_element_bytes)));
   }
   has_state_ = true;
-  if (optimizer_.largest_temporary_bytes_per_element > 0) {
-    for (const ShardedUnit& unit : units_) {
-      const double share = here * unit.shard / std::max(1.0, unit.parameter_elements);
-      const auto tensor = [&](double elements) {
-        tape_.touch(MemoryKind::temporaries,
-                    elements * optimizer_.largest_temporary_bytes_per_element,
-                    {"update", unit.name});
-      };
-      if (layout_.options.version == 1) {
-        tensor(here * unit.shard);
-      } else {
-        for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-          if (unit.trained[i] != 0) tensor(static_cast<double>(unit.parameters[i]) * share);
-        }
+  LoopUpdate updates(tape_, optimizer_.loop);
+  for (const ShardedUnit& unit : units_) {
+    const Subject subject{"update", unit.name};
+    const double share = here * unit.shard / std::max(1.0, unit.parameter_elements);
+    if (layout_.options.version == 1) {
+      updates.update(here * unit.shard, subject);
+    } else {
+      for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+        if (unit.trained[i] != 0)
+          updates.update(static_cast<double>(unit.parameters[i]) * share, subject);
       }
     }
   }
+  updates.end();
   if (optimizer_.temporary_bytes_per_element <= 0) return;
   std::vector<Tape::Block> temporaries;
   for (const ShardedUnit& unit : units_) {

@@ -35,18 +35,24 @@ void UnitTensors::end_backward() {
 
 // FSDP1 holds one flat tensor for each unit, FSDP2 one tensor for each parameter.
 std::vector<Tape::Block> UnitTensors::like_shard(const ShardedUnit& unit, MemoryKind kind,
-                                                 double bytes_per_element) {
+                                                 double bytes_per_element, int tensors) {
   const double bytes = unit.shard * bytes_per_element;
-  if (fsdp1_ || unit.parameters.empty()) {
-    return {tape_.allocate(kind, bytes, {"shard", unit.name})};
-  }
   std::vector<Block> blocks;
+  const auto allocate = [&](double of_all, std::string_view name) {
+    for (int i = 0; i < tensors; ++i) {
+      blocks.push_back(tape_.allocate(kind, of_all / tensors, {"shard", name}));
+    }
+  };
+  if (fsdp1_ || unit.parameters.empty()) {
+    allocate(bytes, unit.name);
+    return blocks;
+  }
   for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
     if (kind != MemoryKind::parameters && unit.trained[i] == 0) continue;
     const double part = static_cast<double>(unit.parameters[i]) / unit.parameter_elements;
     const bool stored = kind == MemoryKind::parameters && unit.stored_bytes[i] > 0;
     const double own = unit.stored_bytes[i] * unit.shard / unit.parameter_elements;
-    blocks.push_back(tape_.allocate(kind, stored ? own : bytes * part, {"shard", unit.names[i]}));
+    allocate(stored ? own : bytes * part, unit.names[i]);
   }
   return blocks;
 }

@@ -61,8 +61,9 @@ class UnitTensors {
   UnitTensors(Tape& tape, const FsdpLayout& layout);
 
   // Allocates tensors that together are as large as the unit's shard, with this number of bytes per
-  // element.
-  std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element);
+  // element. Each is divided into `tensors` equal ones, for example Adam's two moments.
+  std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element,
+                                int tensors = 1);
   // Allocates the output of the all-gather, and the copies of the shard that the all-gather needs.
   void gather(ShardedUnit& unit, bool backward);
   // FSDP2: allocates the parameters into which the output is copied. FSDP1 uses the output itself.

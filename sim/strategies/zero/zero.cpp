@@ -186,15 +186,23 @@ MemoryPlan memory_plan(const Job& job, const ZeroOptions& options) {
     }
     double gradients = 0, largest = 0;
     for (const Bucket& bucket : layout.buckets) {
-      if (options.stage == 1) rank.bucket_bytes.push_back(bucket.bytes);
+      if (options.stage == 1 && !rank.gradients_join_late)
+        rank.bucket_bytes.push_back(bucket.bytes);
       gradients += bucket.bytes;
       largest = std::max(largest, bucket.bytes);
     }
     // With a reduce-scatter, the gradients lie in the buckets. With an all-reduce, the buckets are
     // DDP's.
-    if (layout.scatters()) {
+    if (layout.scatters() && !rank.gradients_join_late) {
       rank.rebuilds_buckets = false;
       rank.gradient_as_bucket_view = rank.gradients_live_in_buckets = true;
+    }
+    if (rank.gradients_join_late) {
+      // nanotron flattens this rank's parameters, and has flat ones of all ranks (distributed.py,
+      // all_gather_coalesced).
+      const double element_share =
+          1.0 * parameter_bytes(job.step->precision) / gradient_bytes(job.step->precision);
+      rank.flat_copy_bytes = gradients * element_share * (1 + layout.share());
     }
     if (options.stage == 2) {
       // With overlap, one bucket is filled while the previous bucket is reduced.

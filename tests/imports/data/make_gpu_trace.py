@@ -39,7 +39,7 @@ def event(category, name, thread, start, duration, **args):
 
 
 def operator(name, thread, start, kernels, step, sequence_number=None, inner=None):
-    """An operator, the one in it that launches, the launches, the kernels."""
+    """An operator, the inner operator that launches, the launches and the kernels."""
     global ids, gpu_free
     ids += 1
     extra = {} if sequence_number is None else {"Sequence number": sequence_number}
@@ -61,7 +61,7 @@ for step in range(2):
     begin = clock = 1000.0 + 2000 * step
     gpu_free = begin
     clock += 10
-    operator("aten::to", MAIN, clock, [20], step)  # the batch: before any layer
+    operator("aten::to", MAIN, clock, [20], step)  # the copy of the batch, before any layer
     nodes = []
     for name, kernels, backward in FORWARD:
         clock += 20

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records the traces of transformers in this folder: record_traces.py (torch, torchvision, transformers).
+"""Records the traces of transformers in this folder: record_traces.py (needs torch, torchvision, transformers).
 
-Three steps each on one CPU thread, of networks as small as they get; trim_trace.py makes them smaller.
+Each trace has three steps on one CPU thread, of a network that is as small as possible; trim_trace.py then shortens it.
 """
 import pathlib
 import subprocess
@@ -47,7 +47,7 @@ def llama():
 
 
 def record(name, network, marks):
-    """marks: ProfilerStep#N; without them an annotation of our own around forward and backward."""
+    """Records one trace; `marks`: with ProfilerStep#N, otherwise with own annotations around forward and backward."""
     torch.manual_seed(0)
     model, loss = network()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)

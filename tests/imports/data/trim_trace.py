@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Cuts a PyTorch profiler trace down to what an import reads: trim_trace.py IN OUT [--keep N] [--about TEXT].
+"""Removes everything from a PyTorch profiler trace that an import does not read: trim_trace.py IN OUT [--keep N] [--about TEXT].
 
-Events keep their times, names and threads. Left out: metadata, flow arrows, operators inside operators
-that launch nothing, steps after the first N, and all arguments but the ids and the shapes of products.
+Events keep their times, names and threads. Removed are metadata, flow arrows, operators inside operators that launch
+nothing, steps after the first N, and all arguments except ids and the shapes of products.
 """
 import argparse
 import gzip
@@ -18,7 +18,7 @@ SHAPED = {"aten::linear", "aten::conv2d"}
 
 
 def top_level(events):
-    """Places of the operators that no kept operator of their thread encloses."""
+    """Indices of the operators that no kept operator of their thread encloses."""
     ends, found = {}, set()
     for event in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
         if event["cat"] in OPERATORS and "::" in event["name"] and event["ts"] >= ends.get(event["tid"], 0):
@@ -55,7 +55,7 @@ def main():
             if inner and e["args"].get("External id") not in launchers:
                 continue
             if e["cat"] in DEVICE and e["args"].get("correlation") not in calls:
-                continue  # of a step that was cut off
+                continue  # the event belongs to a step that was removed
             args = {key: e["args"][key] for key in IDS if key in e.get("args", {})}
             if e["name"] in SHAPED and "Input Dims" in e["args"]:
                 args["Input Dims"] = e["args"]["Input Dims"][:2]

@@ -1,5 +1,5 @@
-"""Rules of sums, products and other elementwise operators: layers of their own, or parts of one that is written out
-(see walk.py)."""
+"""Rules of sums, products and other elementwise operators: layers of their own, or parts of a layer that is written
+out (see walk.py)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _with_parameter(walk: Walk, node: Node, at: int, a: Traced, b: Traced) -> Tr
         and isinstance(producer.arguments, dict)
         and "bias" in producer.arguments
     ):
-        del producer.arguments["bias"]  # it has this one
+        del producer.arguments["bias"]  # the layer has this bias in place of its own
         producer.parameters[parameter.name] = parameter.count
         return a
     x = walk.layer(node, at)

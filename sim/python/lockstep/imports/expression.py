@@ -1,6 +1,6 @@
-"""Operators that only together are a layer: GELU written as erf and products, layer norm as means and roots.
+"""Operators that are a layer only together: GELU written as erf and products, layer norm as means and roots.
 
-While a graph is walked they are an expression over one layer's output.
+During the walk over a graph they are an expression over one layer's output.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from .graph import Value
 @dataclass(frozen=True)
 class Expression:
     operators: frozenset[str] = frozenset()  # canonical names
-    parameters: tuple[Value, ...] = ()  # that it multiplies or adds, in this order
+    parameters: tuple[Value, ...] = ()  # factors and summands, in this order
 
 
 def recognised(expression: Expression) -> tuple[str, dict[str, object]] | None:
-    """The layer that an expression is, and its arguments; "" is a factor, as attention's scale; None is no layer that
-    the model format knows. The caller adds the heads of a rotary embedding."""
+    """The layer of an expression, and its arguments; "" is a factor, as attention's scale; None is no layer that the
+    model format knows. The caller adds the heads of a rotary embedding."""
     ops, parameters = expression.operators, len(expression.parameters)
     if "mean" in ops and ops & {"sqrt", "rsqrt", "pow"}:
         if "sub" not in ops:  # layer norm subtracts the mean, RMS norm does not

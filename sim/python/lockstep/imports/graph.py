@@ -1,4 +1,4 @@
-"""A network as a graph of operators: what torch.export and ONNX have in common."""
+"""A network as a graph of operators, for torch.export and ONNX alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Value:
 
     kind: ValueKind
     shape: tuple[int, ...]
-    name: str = ""  # of a parameter, as its module has it: "layer1.0.conv1.weight"
+    name: str = ""  # a parameter's, as its module has it: "layer1.0.conv1.weight"
     tokens: bool = False  # an input of integers
 
     @property
@@ -36,8 +36,8 @@ class Value:
 class Node:
     """An operator of the graph."""
 
-    op: str  # its canonical name, whichever file it came from; "" = not known
-    written: str  # as the file has it: "Conv", "aten.conv2d.default"
+    op: str  # its canonical name, for every kind of file; "" = not known
+    written: str  # its name in the file: "Conv", "aten.conv2d.default"
     name: str
     module: str = ""  # the module that runs it, "layer1.0.conv1"; "" = the file does not say
     block: str = ""  # the repeated module around it, "layer1.0"; "" = none
@@ -45,11 +45,11 @@ class Node:
     outputs: list[str] = field(default_factory=list)
     # All other arguments by canonical name: "stride" [2, 2], "p" [0.1].
     numbers: dict[str, list[float]] = field(default_factory=dict)
-    shape: tuple[int, ...] = ()  # of the first output; empty = a scalar, a list, or not known
-    compares: bool = False  # positions with each other: makes causal masks
+    shape: tuple[int, ...] = ()  # the first output's; empty = a scalar, a list, or not known
+    compares: bool = False  # compares positions with each other: makes causal masks
 
     def number(self, key: str, absent: float, index: int = 0) -> float:
-        """A number of an argument; of a shorter list the last."""
+        """A number of an argument; of a list that is too short, its last number."""
         numbers = self.numbers.get(key)
         return numbers[min(index, len(numbers) - 1)] if numbers else absent
 
@@ -59,7 +59,7 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes stand after those whose outputs they read."""
+    """A node comes after the nodes whose outputs it reads."""
 
     source: str  # a file or a module, for errors
     title: str
@@ -79,5 +79,5 @@ def place_of(node: Node) -> str:
 
 
 def refuse(source: str, node: Node, message: str, hint: str = "") -> NoReturn:
-    """Raises ConfigError: the model format cannot say what this node does."""
+    """Raises ConfigError: the model format cannot express this node."""
     raise ConfigError(problem(source, place_of(node), f"{node.written}: {message}", hint), 2)

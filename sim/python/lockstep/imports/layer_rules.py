@@ -32,7 +32,7 @@ def conv(walk: Walk, node: Node) -> Traced:
         put(name, height, width, absent)
     groups = _whole(walk, node, "groups", 1)
     put("groups", groups, groups, 1)
-    if bias.kind != Kind.PARAMETER:  # exporters write zeros where there is no bias
+    if bias.kind != Kind.PARAMETER:  # exporters write zeros in place of a missing bias
         arguments["bias"] = False
     held = [parameter, bias.value if bias.kind == Kind.PARAMETER else None]
     return walk.emit(node, walk.named_after(node, parameter, "conv"), "conv", arguments, [x], Form.IMAGE, held)
@@ -48,7 +48,7 @@ def _whole(walk: Walk, node: Node, key: str, absent: int, index: int = 0) -> int
 def emit_linear(
     walk: Walk, node: Node, x: Traced, parameter: Value, features: int, bias: Traced | None = None
 ) -> Traced:
-    """A linear layer to `features`; `bias`: of the layer, None where it has none."""
+    """A linear layer to `features`; `bias`: the layer's, None where it has none."""
     form = walk.form_of(x)
     if form in (Form.IMAGE, Form.TOKENS):
         walk.fail(node, "a linear layer here needs features in the last dimension")
@@ -78,7 +78,7 @@ def linear(walk: Walk, node: Node) -> Traced:
 
 
 def gemm(walk: Walk, node: Node) -> Traced:
-    """Bias, input, weight (in x out unless transposed), as aten::addmm."""
+    """Bias, input, weight (in x out unless transposed), as in aten::addmm."""
     weight, parameter = walk.weight(node, 2)
     features = walk.sizes(node, weight, 2)[0 if node.number("transposed", 0) else 1]
     return emit_linear(walk, node, walk.layer(node, 1), parameter, features, _bias(walk, node, 0))
@@ -129,7 +129,7 @@ def clip(walk: Walk, node: Node) -> Traced:
 
 
 def extended(x: Traced, node: Node) -> Traced:
-    """The expression `x` with one operator more; a layer's output is one without."""
+    """The expression `x` with one more operator; a layer's output is an expression without operators."""
     expression = replace(x.expression, operators=x.expression.operators | {node.op})
     if x.kind == Kind.LAYER:
         x = replace(x, kind=Kind.EXPRESSION, node=node)

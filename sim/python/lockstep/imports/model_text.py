@@ -23,12 +23,12 @@ class Form(Enum):
 @dataclass
 class Layer:
     name: str  # full path, unique
-    block: str  # path of the repeated module that it is in; "" = none
+    block: str  # path of the repeated module around it; "" = none
     op: str
-    arguments: Arguments  # by name; a text where the format has no name for its only one
-    sources: list[str]  # names of layers, or "input"; of one input often the layer before
+    arguments: Arguments  # by name; a text where the format has no name for its only argument
+    sources: list[str]  # names of layers, or "input"; often only the layer before
     form: Form = Form.IMAGE
-    features: int = 0  # of a linear layer's output; 0 = as its input
+    features: int = 0  # a linear layer's output; 0 = as its input
     parameters: dict[str, int] = field(default_factory=dict)  # numbers in each parameter
 
 
@@ -42,18 +42,18 @@ class ImportedModel:
     image: tuple[int, ...] = ()  # channels, height, width; empty for token models
     tokens: int = 0  # per sample; 0 = an image
     classes: int = 0  # 0 = none
-    notes: list[str] = field(default_factory=list)  # where the model and the original part
+    notes: list[str] = field(default_factory=list)  # differences between the model and the original
 
     @property
     def parameters(self) -> int:
-        """How many numbers are trained; those that several layers share count once."""
+        """The number of trained numbers; numbers that several layers share count once."""
         held: dict[str, int] = {}
         for layer in self.layers:
             held.update(layer.parameters)
         return sum(held.values())
 
     def text(self, published: int | None = None) -> str:
-        """The model file. `published` goes into it as the published count of parameters."""
+        """The model file. `published` becomes its published count of parameters."""
         title = _on_one_line(self.title).replace("\\", "\\\\").replace('"', '\\"')
         inputs = []
         if self.image:
@@ -74,8 +74,8 @@ def _on_one_line(text: str) -> str:
 
 
 def layers_text(layers: list[Layer]) -> str:
-    """YAML from the line "layers:" to the end. Layers of a block stand in a `repeat`; blocks that follow each
-    other, are numbered on and look alike stand in one."""
+    """YAML from the line "layers:" to the end. Layers of a block stand in a `repeat`. Blocks that follow each other
+    with consecutive numbers and look alike share one `repeat`."""
     return _Writer(layers).text()
 
 
@@ -97,7 +97,7 @@ class _Writer:
         self.layers = layers
         self.names = {layer.name for layer in layers}
         self.blocks: dict[str, range] = {}
-        broken = set()  # blocks that do not run in one go
+        broken = set()  # blocks that do not run in one piece
         for i, layer in enumerate(layers):
             if layer.block:
                 begun = self.blocks.get(layer.block, range(i, i))
@@ -111,8 +111,8 @@ class _Writer:
         }
 
     def is_writable(self, path: str, places: range) -> bool:
-        """Names inside must begin with the block's, and a name from outside must not mean another layer where it
-        is read from: names are searched from the inside out."""
+        """Names inside must begin with the block's. A name from outside must not mean another layer in the block: the
+        search for names goes from the inside out."""
         if _numbered(path) is None:
             return False
         parts = path.split(".")
@@ -158,7 +158,7 @@ class _Writer:
         return "".join(self.layer_text(i, "        ", places) for i in places)
 
     def layer_text(self, i: int, indent: str, block: range | None = None) -> str:
-        """`block`: the places of the block that the layer is written in."""
+        """`block`: the places of the block around the layer."""
         layer = self.layers[i]
         inside = layer.block + "." if block is not None else ""
 

@@ -1,6 +1,6 @@
-"""Graphs of ONNX models (the package onnx, 1.12 or newer). Weights are not looked at.
+"""Graphs of ONNX models (the package onnx, 1.12 or newer), without their weights.
 
-Names of operators and attributes are those of the default domain, operator sets 7 to 24.
+Operators and attributes have the names of the default domain, operator sets 7 to 24.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Iterator, NoReturn
 from .._program import ConfigError
 from .graph import Graph, Node, Value, ValueKind, problem, refuse
 
-# Other operators may stand where the input has no part.
+# Other operators may compute values on which the input has no effect.
 CANONICAL_NAMES = {
     "Conv": "conv",
     "Gemm": "gemm",
@@ -67,11 +67,11 @@ CANONICAL_NAMES = {
 }
 DOMAINS = ("", "ai.onnx", "com.microsoft")
 COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual")
-FEW = 64  # numbers of a constant that are kept: shapes, indices, limits
+FEW = 64  # the largest constant whose numbers are kept: shapes, indices, limits
 
 
 def read(path: str) -> Graph:
-    """Raises ConfigError: the file cannot be read, is damaged, or is no ONNX model; or there is no package onnx."""
+    """Raises ConfigError: the file cannot be read, is damaged, or is no ONNX model; or the package onnx is missing."""
     try:
         import onnx  # type: ignore[import-not-found, unused-ignore]
         import onnx.helper  # type: ignore[import-not-found, unused-ignore]
@@ -91,7 +91,7 @@ def read(path: str) -> Graph:
         raise ConfigError(problem(path, "", "is no ONNX model, or was not written to the end"), 2) from error
     if not model.HasField("graph"):
         raise ConfigError(problem(path, "graph", "missing: this is no ONNX model"), 2)
-    if not all(isinstance(name, str) for name in _names(model.graph)):  # protobuf leaves what is no UTF-8 as bytes
+    if not all(isinstance(name, str) for name in _names(model.graph)):  # bytes where a text is not UTF-8
         raise ConfigError(problem(path, "graph", "has names that are no UTF-8"), 2)
     return _Reader(path, onnx).read(model.graph)
 
@@ -110,7 +110,7 @@ class _Reader:
     def __init__(self, path: str, onnx: Any) -> None:
         self.onnx = onnx
         self.graph = Graph(path, title=Path(path).name.partition(".")[0], known=sorted(CANONICAL_NAMES))
-        self.constants: dict[str, list[float]] = {}  # their numbers, where the file has them and they are few
+        self.constants: dict[str, list[float]] = {}  # numbers of a constant, where the file has them and they are few
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.tables: set[str] = set()  # constants that have rows of floats
 
@@ -119,11 +119,11 @@ class _Reader:
             self.add_initializer(tensor)
         for info in (*file.input, *file.output, *file.value_info):
             if info.type.tensor_type.HasField("shape"):
-                # -1: a size that is not a number, the batch mostly.
+                # -1: a size that is not a number, mostly the batch.
                 self.shapes[info.name] = tuple(
                     size.dim_value if size.HasField("dim_value") else -1 for size in info.type.tensor_type.shape.dim
                 )
-        for info in file.input:  # before IR version 4 initializers are inputs too
+        for info in file.input:  # before IR version 4 initializers are inputs, too
             if info.name not in self.graph.values:
                 types = self.onnx.TensorProto
                 tokens = info.type.tensor_type.elem_type in (types.INT32, types.INT64)
@@ -202,7 +202,7 @@ class _Reader:
         """Numbers as a list; a tensor or a text as it is."""
         try:
             value = self.onnx.helper.get_attribute_value(attribute)
-        except ValueError:  # of no type
+        except ValueError:  # an attribute without a type
             return []
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
@@ -225,10 +225,10 @@ class _Reader:
             self.graph.values[output] = Value(ValueKind.CONSTANT, shape, output)
 
     def finish(self, node: Node, attributes: dict[str, Any]) -> None:
-        """From ONNX's attributes and constant inputs to canonical numbers."""
+        """Turns ONNX's attributes and constant inputs into canonical numbers."""
 
         def take(name: str, canonical: str, index: int | None = None) -> None:
-            """An attribute; in newer operator sets an input."""
+            """Takes an attribute; in newer operator sets an input."""
             if name in attributes:
                 node.numbers[canonical] = _numbers(attributes, name)
             if index is not None and index < len(node.inputs):
@@ -317,7 +317,7 @@ def _numbers(attributes: dict[str, Any], name: str) -> list[float]:
 
 
 def _module_in_metadata(record: Any) -> str:
-    """PyTorch's exporter says which modules a node stands in (onnx 1.16 or newer reads it)."""
+    """PyTorch's exporter records the modules around a node (onnx 1.16 or newer reads them)."""
     for entry in getattr(record, "metadata_props", ()):
         if entry.key == "pkg.torch.onnx.name_scopes":
             scopes: list[str] = re.findall(r"'([^']*)'", entry.value)
@@ -326,7 +326,7 @@ def _module_in_metadata(record: Any) -> str:
 
 
 def _module_in_name(name: str) -> str:
-    """ "/layer1/layer1.0/conv1/Conv" as PyTorch's first exporter names nodes is run by layer1.0.conv1."""
+    """PyTorch's first exporter names nodes by module: layer1.0.conv1 runs "/layer1/layer1.0/conv1/Conv"."""
     if not name.startswith("/"):
         return ""
     path: list[str] = []
@@ -343,15 +343,15 @@ def _family(path: str) -> str:
 
 
 def _numbered_paths(module: str) -> list[str]:
-    """The module and those around it that have a number of their own: "layer1.0", not "layer1"."""
+    """The module and the modules around it that have a number of their own: "layer1.0", not "layer1"."""
     parts = module.split(".")
     paths = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     return [path for path in paths if _family(path) != path and _family(path)[-1:] in ("", ".", "_")]
 
 
 def _set_blocks(nodes: list[Node]) -> None:
-    """Repeated modules by their names: the outermost that end in a number of their own ("layer1.0",
-    "encoder_layer_0"), hold more than one module, and have neighbours."""
+    """Finds repeated modules by their names: the outermost that end in a number of their own ("layer1.0",
+    "encoder_layer_0"), hold more than one module, and have neighbors."""
     held: dict[str, set[str]] = {}
     for node in nodes:
         for path in _numbered_paths(node.module):

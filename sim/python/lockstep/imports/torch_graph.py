@@ -12,7 +12,7 @@ from .graph import Graph, Node, Value, ValueKind
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
-# Operators without "aten::" and overload; those whose name is the canonical one are in SAME_NAMES.
+# Operators without "aten::" and overload; SAME_NAMES holds the operators with a canonical name.
 CANONICAL_NAMES = {
     "conv2d": "conv",
     "addmm": "gemm",
@@ -50,7 +50,7 @@ CANONICAL_NAMES = {
     "_softmax": "softmax",
     "where": "mask",
     "masked_fill": "mask",
-    "wrap_with_set_grad_enabled": "constant",  # torch.no_grad(): nothing to train
+    "wrap_with_set_grad_enabled": "constant",  # torch.no_grad(): trains nothing
 }
 SAME_NAMES = (
     "linear", "matmul", "batch_norm", "layer_norm", "group_norm", "rms_norm", "relu", "relu6", "leaky_relu",
@@ -123,7 +123,7 @@ def _described_node(node: Any, blocks: set[str]) -> dict[str, Any]:
 
 
 def _repeated(module: Any) -> set[str]:
-    """The outermost modules whose class occurs more than once, without containers and leaves: what FSDP wraps."""
+    """The outermost modules whose class occurs more than once, without containers and leaves: FSDP wraps them."""
 
     def is_container(candidate: Any) -> bool:
         return any(base.__name__ in CONTAINERS for base in type(candidate).__mro__)
@@ -139,7 +139,7 @@ def _repeated(module: Any) -> set[str]:
 
 
 def _plain(value: Any) -> Any:
-    """An argument as JSON holds it; tensors are {"value": name of the node}."""
+    """An argument for JSON; a tensor becomes {"value": name of the node}."""
     if hasattr(value, "op") and hasattr(value, "meta"):
         return {"value": value.name}
     if isinstance(value, (list, tuple)):
@@ -171,7 +171,7 @@ def read(document: dict[str, Any], source: str) -> Graph:
 def _read_node(record: dict[str, Any]) -> Node:
     written, shape = record["op"], record["shape"]
     node = Node("", written, record["name"], record["module"], record["block"], outputs=[record["name"]])
-    if all(isinstance(size, int) for size in shape):  # not a list of tensors
+    if all(isinstance(size, int) for size in shape):  # one tensor, not a list of tensors
         node.shape = tuple(shape)
     name = written[len("aten.") :] if written.startswith("aten.") else written
     name = name.partition(".")[0]
@@ -195,7 +195,7 @@ def _read_argument(node: Node, name: str, value: Any) -> None:
             node.inputs.append("")
     elif isinstance(value, list) and value and isinstance(value[0], dict):
         node.inputs += [tensor["value"] if isinstance(tensor, dict) else "" for tensor in value]
-    elif name == "padding" and isinstance(value, str):  # "same": in numbers it is none
+    elif name == "padding" and isinstance(value, str):  # "same" stands for no number
         node.numbers[name] = []
     elif isinstance(value, list):  # symbolic sizes are texts
         node.numbers[name] = [float(number) if isinstance(number, (int, float)) else 0 for number in value]

@@ -1,4 +1,4 @@
-"""Rules of operators that move nothing: looked through, or the model format's own (see walk.py)."""
+"""Rules of operators that move nothing: the walk ignores them, or makes them the model format's own (see walk.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def view(walk: Walk, node: Node) -> Traced:
     if len(node.shape) == 2:
         return flatten(walk, node, x)
     if len(node.shape) == 3 and x.shape and node.shape[0] == x.shape[0]:
-        return x  # a permutation that follows makes tokens of it
+        return x  # the permutation after it makes tokens
     if not node.shape:
         walk.fail(node, "its shape is not in the file", SHAPES_HINT)
     walk.fail(node, "an image in another shape is not known", "known: flattened, or as a sequence of its pixels")
@@ -32,7 +32,7 @@ def permute(walk: Walk, node: Node) -> Traced:
     x = walk.input_of(node, 0)
     order = _order(node, len(x.shape))
     if x.kind == Kind.PARAMETER and not node.shape:
-        # A constant that an exporter folded into the file has no shape of its own there.
+        # A constant that an exporter folded into the file has no shape there.
         node.shape = tuple(x.shape[dim] for dim in order if 0 <= dim < len(x.shape))
         return x
     form = walk.form_of(x) if x.kind == Kind.LAYER else Form.SEQUENCE
@@ -49,7 +49,7 @@ def permute(walk: Walk, node: Node) -> Traced:
 
 
 def _order(node: Node, rank: int) -> list[int]:
-    """Of `rank` dimensions after the permutation; ONNX's without an order turns them round."""
+    """The order of `rank` dimensions after the permutation; an ONNX permutation without an order reverses them."""
 
     def whole(dim: float) -> int:
         return int(dim + rank if dim < 0 else dim)
@@ -64,7 +64,7 @@ def _order(node: Node, rank: int) -> list[int]:
 
 
 def part(walk: Walk, node: Node) -> Traced:
-    """A part of a list, one index of a dimension, or a range of one."""
+    """A part of a list, one index of a dimension, or a range of a dimension."""
     x = walk.input_of(node, 0)
     if x.kind == Kind.PARTS:
         return replace(x, kind=Kind.LAYER, part=int(node.number("1", 0)))
@@ -77,7 +77,7 @@ def part(walk: Walk, node: Node) -> Traced:
     if not x.shape:
         walk.fail(node, "the shape of its input is not in the file", SHAPES_HINT)
     if is_range:
-        return x  # halves of heads, all of a dimension
+        return x  # halves of heads, or all of a dimension
     if form == Form.SEQUENCE and len(node.shape) == 2 and index == 0:
         return walk.emit(node, walk.name_at(node, "select_token"), "select_token", "", [x], Form.VECTOR)
     hint = "known: the first token, and the parts of a packed projection"
@@ -109,7 +109,7 @@ def concat(walk: Walk, node: Node) -> Traced:
     if expressions and len(outputs) > 1 and len({x.layer for x in outputs}) == 1:
         return extended(expressions[-1], node)
     if len(outputs) == 1 and len(inputs) > 1:
-        return outputs[0]  # to an empty cache
+        return outputs[0]  # joined to an empty cache
     layers = [walk.layer(node, i) for i in range(len(inputs))]
     return walk.emit(node, walk.name_at(node, "concat"), "concat", "", layers, walk.form_of(layers[0]))
 

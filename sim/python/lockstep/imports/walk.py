@@ -2,10 +2,10 @@
 
 A rule is a function for a kind of operator: from a node to the value that it makes.
 
-Views are looked through or become the model format's own (flatten, permute, to_tokens); operators that belong
-together become one layer (attention written out, GELU of its parts, layer norm of its parts). Layers are called
-after their parameters or modules, as PyTorch does; layers of a repeated module become a `repeat`. The model ends in
-cross_entropy on the graph's first output; what that does not depend on is left out.
+The walk ignores views, or makes them the model format's own (flatten, permute, to_tokens). Operators that belong
+together become one layer (attention written out, GELU of its parts, layer norm of its parts). Layers have the names of
+their parameters or modules, as in PyTorch; layers of a repeated module become a `repeat`. The model ends in
+cross_entropy on the graph's first output; layers without effect on this output are left out.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ class Traced:
     """A value of the graph, traced back to the layer that it comes from."""
 
     kind: Kind = Kind.CONSTANT
-    layer: str = ""  # whose output; of an expression, of the queries
-    part: int = -1  # of a packed projection: queries, keys, values
+    layer: str = ""  # the layer of an output or expression; the layer of the queries
+    part: int = -1  # the part of a packed projection: queries, keys, values
     shape: tuple[int, ...] = ()  # as the graph has it
     expression: Expression = Expression()
-    node: Node | None = None  # an expression's first
+    node: Node | None = None  # the first node of an expression
     value: Value | None = None  # parameter, table; a constant that no node makes
     p: float = 0  # noise: share that survives
-    key_layer: str = ""  # scores, weights
+    key_layer: str = ""  # of scores and weights
     key_part: int = -1
-    masked: bool = False  # scores, weights; a constant: made by comparing positions
-    dropped: bool = False  # weights
+    masked: bool = False  # of scores and weights; a constant: made by comparing positions
+    dropped: bool = False  # of weights
 
     @property
     def is_output(self) -> bool:
         return self.kind in (Kind.LAYER, Kind.EXPRESSION)
 
 
-NOTHING = Traced()  # stands for an input that is left out
+NOTHING = Traced()  # an input that is left out
 
 
 def owner_of(parameter: str) -> str:
-    """ "layer1.0.conv1.weight" belongs to layer1.0.conv1, "attn.in_proj_weight" to attn.in_proj."""
+    """A parameter's module: layer1.0.conv1 of "layer1.0.conv1.weight", attn.in_proj of "attn.in_proj_weight"."""
     return re.sub(r"[._](weight|bias)\Z", "", parameter)
 
 
@@ -82,7 +82,7 @@ class Walk:
         self.tokens_first: set[str] = set()  # linear layers on tokens x samples x features
         self._used: dict[str, int] = {}
         self._unknown: dict[str, list[Node]] = {}
-        # Modules that have modules.
+        # Modules that contain modules.
         self._parents = {node.module[: dot.start()] for node in graph.nodes for dot in re.finditer(r"\.", node.module)}
         inputs = [
             name
@@ -104,8 +104,8 @@ class Walk:
         self.traced[inputs[0]] = Traced(Kind.LAYER, "input", shape=self.input.shape)
 
     def model(self) -> ImportedModel:
-        """Raises ConfigError: a line for each kind of operator that is not known, or the first node that the model
-        format cannot say."""
+        """Raises ConfigError: a line for each unknown kind of operator, or the first node that the model format cannot
+        express."""
         for node in self.graph.nodes:
             self._give(node, self._visited(node))
         self._refuse_unknown()
@@ -149,7 +149,7 @@ class Walk:
         if lines:
             raise ConfigError("\n".join(lines) + "; known: " + ", ".join(self.graph.known), 2)
 
-    # --- what a node reads
+    # --- inputs of a node
 
     def input_of(self, node: Node, index: int) -> Traced:
         if not node.has_input(index):
@@ -160,7 +160,7 @@ class Walk:
         return found
 
     def layer(self, node: Node, index: int) -> Traced:
-        """The layer behind an input. An expression becomes one."""
+        """The layer behind an input. An expression becomes a layer."""
         traced = self.input_of(node, index)
         if traced.kind == Kind.LAYER:
             return traced
@@ -196,7 +196,7 @@ class Walk:
         return traced, traced.value
 
     def sizes(self, node: Node, traced: Traced, least: int) -> tuple[int, ...]:
-        """The shape of what has at least `least` dimensions."""
+        """The shape of a value with at least `least` dimensions."""
         if not traced.shape:
             self.fail(node, "the shape of one of its inputs is not in the file", SHAPES_HINT)
         if len(traced.shape) < least:
@@ -209,17 +209,17 @@ class Walk:
     def features_of(self, traced: Traced) -> int:
         return self.layer_named[traced.layer].features
 
-    # --- what a node becomes
+    # --- outputs of a node
 
     def name_at(self, node: Node, op: str) -> str:
-        """After the module that runs the node, where it is a leaf."""
+        """The name of the module that runs the node, where it is a leaf."""
         if not node.module:
             return op
         is_leaf = node.module != node.block and node.module not in self._parents
         return node.module if is_leaf else f"{node.module}.{op}"
 
     def named_after(self, node: Node, parameter: Value, op: str) -> str:
-        """After the parameter, unless an exporter made its name up."""
+        """The name of the parameter, unless an exporter made it up."""
         made_up = "::" in parameter.name or parameter.name.startswith(("val_", "_"))
         return self.name_at(node, op) if made_up else owner_of(parameter.name)
 
@@ -234,7 +234,7 @@ class Walk:
         parameters: Iterable[Value | None] = (),
         features: int = 0,
     ) -> Traced:
-        """A new layer's output."""
+        """The output of a new layer."""
         layer = Layer(
             self._unique(name), clean(node.block), op, arguments, [source.layer for source in sources], form, features
         )
