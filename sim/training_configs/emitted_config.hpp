@@ -1,6 +1,6 @@
 // Writes files that start a scenario's training with a training program: the inverse of
-// imported_config.hpp. `export --emit` and `recommend --emit` use it; docs/import-config.md ("Files
-// out") lists the formats.
+// imported_config.hpp. `export --emit` and `recommend --emit` use it; docs/import-config.md lists the
+// formats.
 #pragma once
 
 #include <string>
