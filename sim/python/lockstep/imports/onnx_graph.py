@@ -123,7 +123,7 @@ class _Reader:
                 self.shapes[info.name] = tuple(
                     size.dim_value if size.HasField("dim_value") else -1 for size in info.type.tensor_type.shape.dim
                 )
-        for info in file.input:  # before IR version 4 initializers are inputs, too
+        for info in file.input:  # before IR version 4 `initializers` are inputs, too
             if info.name not in self.graph.values:
                 types = self.onnx.TensorProto
                 tokens = info.type.tensor_type.elem_type in (types.INT32, types.INT64)
