@@ -1,6 +1,6 @@
 // Public measurements of collectives (platforms/measurements/collectives.yaml), and the network
 // model's predictions for them. lockstep-fit-collectives and its test use them, and so do the
-// tables of docs/networks.md.
+// tables of docs/networks-results.md.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Draws the picture of docs/networks.md as SVG: one panel for each curve, with measured points and
-// the model as a line over the logarithm of the size. Colours and sizes are fixed, so equal values
-// give equal bytes.
+// Draws the picture of docs/networks-results.md as SVG: one panel for each curve, with measured
+// points and the model as a line over the logarithm of the size. Colours and sizes are fixed, so
+// equal values give equal bytes.
 #include "fit/collective_svg.hpp"
 
 #include <fmt/format.h>

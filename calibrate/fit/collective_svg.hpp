@@ -1,4 +1,4 @@
-// The picture of docs/networks.md: bus bandwidth over size, measured and predicted.
+// The picture of docs/networks-results.md: bus bandwidth over size, measured and predicted.
 // lockstep-fit-collectives writes it.
 #pragma once
 

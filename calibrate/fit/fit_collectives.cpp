@@ -1,9 +1,9 @@
 // The program lockstep-fit-collectives compares predicted with measured collectives, and fits
 // NetworkModel.
-//   lockstep-fit-collectives          prints the tables of docs/networks.md
+//   lockstep-fit-collectives          prints the tables of docs/networks-results.md
 //   lockstep-fit-collectives --fit    searches the fitted parameters anew, then prints
 //   lockstep-fit-collectives --leave-out   fits without each source in turn and predicts that
-//   lockstep-fit-collectives --svg    prints the picture of docs/networks.md
+//   lockstep-fit-collectives --svg    prints the picture of docs/networks-results.md
 // The fit is a pattern search over seven parameters, without derivatives. It minimises the mean
 // absolute log error of the rows with `use: fit` of at least 1 MiB; every source has the same
 // weight.

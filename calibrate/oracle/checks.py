@@ -4,7 +4,7 @@ import runs
 
 
 def expected_collectives(point, buffer_types):
-    """The collectives of a steady step by the simulator's schedule, in order (docs/strategies.md)."""
+    """The collectives of a steady step by the simulator's schedule, in order (docs/ddp.md, docs/fsdp.md)."""
     if point["kind"] == "ddp":
         return [("broadcast", None)] * buffer_types + [
             ("all_reduce", size) for size in point["bucket_bytes"]

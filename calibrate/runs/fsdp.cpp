@@ -1,6 +1,6 @@
 // Fully sharded training on a process group. Each unit (a repeated block of the model, or the root
 // with all other layers) has its parameters in one flat tensor, of which every rank owns a shard.
-// The schedule is that of FullyShardedDataParallel (docs/strategies.md, "FSDP1"). The root is
+// The schedule is that of FullyShardedDataParallel (docs/fsdp.md, "FSDP1"). The root is
 // gathered first, and stays until backward. Every other unit is gathered before its forward, freed
 // after it, and gathered a second time before its backward, while the next unit of backward is
 // prefetched. When a unit's last gradient is ready, its gradients are reduce-scattered. Gathered

@@ -1,7 +1,7 @@
 // A parameter server with send and receive: one process with one thread, and one message for all
 // parameters. Pushes are served in the order of their arrival. The consistency rule determines
-// which pushes an update combines, and when a worker gets its answer (docs/strategies.md,
-// "Consistency").
+// which pushes an update combines, and when a worker gets its answer
+// (docs/parameter-server-base.md, "Consistency").
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 //
 // The model: the candidates are the algorithms and protocols of NCCL's tuning table. NetworkModel
 // corrects the table's time of each candidate, and the fastest candidate is chosen.
-// docs/networks.md compares the model with measured curves. Latency is device time from the moment
-// at which the last rank's kernel may start; it does not include the host's time to issue a
+// docs/networks-results.md compares the model with measured curves. Latency is device time from the
+// moment at which the last rank's kernel may start; it does not include the host's time to issue a
 // collective (host_issue_seconds below).
 #pragma once
 
@@ -110,8 +110,8 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
 // Standard deviation of log(truth / prediction) for modelled communication over `nodes` nodes. The
 // model's own part is 0.3. It is between two measured errors: 1.48 times a median of 13 % for
 // sources that were left out of the fit, and 33 % for a source that is the only one with its kind
-// of link (docs/networks.md). A shared fabric adds the effect of the nodes' placement: 0.12 for
-// every doubling of their number, from the 5th and 95th percentiles of the measured cluster
+// of link (docs/networks-results.md). A shared fabric adds the effect of the nodes' placement: 0.12
+// for every doubling of their number, from the 5th and 95th percentiles of the measured cluster
 // (platforms/measurements/collectives.yaml).
 double network_error(const Machine& machine, int nodes);
 
