@@ -33,7 +33,8 @@ struct OptimizerMemory {
   // (optimizer_temporary_bytes() of costs/optimizer.hpp; facts 127, 138). Examples in fp32: 4 for
   // foreach Adam, 4 for foreach SGD with weight decay, 0 for fused implementations.
   double temporary_bytes_per_element = 0;
-  double state_element_bytes = 4;  // bytes per element of one of the state's tensors
+  // Bytes per element of one of the tensors of the state. REQUIRES: more than 0.
+  double state_element_bytes = 4;
   // Temporaries of the one tensor that is being updated, for the for-loop implementations of
   // optimizers.
   LoopTemporaries loop{};

@@ -74,12 +74,12 @@ StepMemory memory_of(const FittedRow& row, const TrainingStep& step, const Devic
   if (row.kind == Kind::fsdp) {
     Sharded plan = sharded(step, 1, 8);
     plan.layout.gather_bytes = plan.layout.reduce_bytes = 2;
-    plan.optimizer = {8, 4, 0};  // AdamW, foreach form
+    plan.optimizer = {8, 4};  // AdamW, foreach form
     plan.communication_bytes = channels;
     return sharded_memory(step, plan, device);
   }
   MemoryPlan plan;
-  plan.optimizer = {4, 4, 0};  // SGD with momentum and weight decay
+  plan.optimizer = {4, 4};  // SGD with momentum and weight decay
   if (row.kind == Kind::ddp) {
     double gradients = 0;
     for (const Layer& layer : step.layers) {

@@ -53,7 +53,7 @@ TEST_P(ShardedMesh, AgreesWithGenuinePyTorch) {
   const TrainingStep step = build_step(*load_model("llama"), options_of(row));
   Sharded plan = sharded(step, 2, row.data * static_cast<int>(row.context));
   plan.layout.gather_bytes = 2;
-  plan.optimizer = {8, 4, 0};  // AdamW, foreach form
+  plan.optimizer = {8, 4};  // AdamW, foreach form
   Device device = load_device("a100-sxm4-80gb");
   device.memory_bytes = 1e12;
   const StepMemory memory = sharded_memory(step, plan, device);
@@ -79,7 +79,7 @@ TEST(LossInPieces, AgreesWithGenuineTorchtitan) {
     for (const FsdpUnit& unit : plan.layout.units) {
       plan.layout.layouts.push_back(flat_layout(unit, 8));
     }
-    plan.optimizer = {8, 0, 0};  // AdamW, fused
+    plan.optimizer = {8};  // AdamW, fused
     Device device = load_device("h100-sxm5-80gb");
     device.memory_bytes = 1e12;
     const StepMemory memory = sharded_memory(step, plan, device);

@@ -73,7 +73,7 @@ TrainingStep llama(Precision precision, bool checkpointed = false) {
 MemoryPlan adam(Precision precision) {
   const double bytes = parameter_bytes(precision);
   MemoryPlan plan;
-  plan.optimizer = {2 * bytes, bytes, 0};
+  plan.optimizer = {2 * bytes, bytes, bytes};
   return plan;
 }
 

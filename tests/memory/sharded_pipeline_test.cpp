@@ -60,7 +60,7 @@ TEST_P(ShardedPipeline, HasThePredictedMemory) {
     Sharded plan = sharded(step.step, 2, row.shards);
     plan.layout.gather_bytes = 2;
     plan.layout.once_a_step = true;
-    plan.optimizer = {8, 4, 0};  // AdamW, foreach form
+    plan.optimizer = {8, 4};  // AdamW, foreach form
     const auto number = static_cast<std::size_t>(rank);
     const StepMemory memory =
         play_program<ShardedState>(step.step, pipelined(step, programs[number], {}), device, 0,

@@ -37,6 +37,7 @@ const std::map<std::string, Meaning>& meanings() {
     m.device.fp16_flops *= 1.1;
     m.device.bf16_flops *= 1.1;
     m.device.fp8_flops *= 1.1;
+    m.device.clock_hz *= 1.1;
   });
   static const auto precision = [](Precision lower) {
     return Meaning{[lower](Scenario& s, const Point&) { s.strategies[0].precision = lower; }, {}};
