@@ -15,7 +15,7 @@ namespace {
 constexpr double megatron_operator_seconds = 47.1e-6;
 
 // Host time of a backward operator relative to a forward one. PyTorch's share is the median of 25
-// genuine steps on an H100; without any one of their 13 networks it is 0.79 to 0.88
+// genuine steps on an H100; without any one of their 12 networks it is 0.79 to 0.88
 // (calibrate/oracle/gpu/steps.py --hosts, docs/gpu-results.md). Megatron's share is from the fit
 // above.
 constexpr double pytorch_backward_share = 0.82, megatron_backward_share = 0.42;
