@@ -13,11 +13,10 @@
 //   co_await ranks.await_step(0);
 //
 // The program passes simulated time only where it awaits host_wait(), await_mark() or await_step().
-// Elsewhere the lanes' clocks run ahead of the world's clock, and, unless collectives slow compute
-// down, all work between two collectives is plain arithmetic. If a transfer becomes known only after
-// its start time has
-// passed, it starts late but is credited with the bytes of the missed time, so that uncontended
-// times are exact.
+// Elsewhere the lanes' clocks run ahead of the world's clock. Unless collectives slow compute down,
+// all work between two collectives is plain arithmetic. If a transfer becomes known only after its
+// start time has passed, it starts late but is credited with the bytes of the missed time, so that
+// uncontended times are exact.
 //
 // Work and streams have names for an observer (engine/observer.hpp): texts that live as long as the
 // simulation.
@@ -98,10 +97,10 @@ class Event {
 // ended. Each group slows down the compute of its own lanes only. `uses` of a transfer count the
 // traffic of all groups together.
 //
-// If no other transfer can meet a transfer on its links, and compute does not slow it down, it takes
-// the time of TransferSpec without other traffic in every group. Otherwise it crosses the network
-// once, for the group that starts last, because that group sets the pace of the job. In the other
-// groups the transfer takes the same number of seconds.
+// If neither other transfers nor compute can slow a transfer down, it takes its time without other
+// traffic (TransferSpec) in every group. Otherwise it crosses the network once, for the group that
+// starts last, because that group sets the pace of the job. In the other groups the transfer takes
+// the same number of seconds.
 //
 // Made by RankGroup::add_communicator(), owned by the world.
 class Communicator;

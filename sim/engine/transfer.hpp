@@ -33,9 +33,9 @@ struct TransferSpec {
   std::vector<LinkUse> uses;
   double channels = 0;  // multiprocessors that it occupies while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // its device memory traffic while it runs (fact 113)
-  // CPU ranks. `cores`: number of cores that the transfer's threads occupy on every rank if the rank
-  // does not compute. `speed_beside_compute`: the transfer's speed while the ranks compute, divided
-  // by its speed without compute.
+  // CPU ranks. `cores`: number of cores that the transfer's threads occupy on every rank that does
+  // not compute. `speed_beside_compute`: the transfer's speed while the ranks compute, divided by
+  // its speed without compute.
   double cores = 0;
   double speed_beside_compute = 1;
   // Speed of the ranks' compute while the transfer runs, relative to compute without it, apart from

@@ -35,7 +35,7 @@ struct UpdateSchedule;  // results/schedule.hpp
 // job.
 struct Simulation {
   std::uint64_t seed = 1;
-  int steps = 100;           // largest number of optimizer steps to simulate after the first
+  int steps = 100;  // largest number of optimizer steps after the first (run_steps() may round up)
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
   Engine engine = Engine::automatic;  // as the scenario says; see choose_engine() in run_steps.hpp
@@ -79,7 +79,8 @@ struct Job : PricedStep {
   // The kind of each rank's device: 0 = the machine's device; n >= 1 = the device of entry n - 1 of
   // QueuedWork::elsewhere. Empty = all ranks have the machine's device.
   std::vector<int> device_of_rank{};
-  // Factor on the lone time of every transfer, from an anchor (a measured step time).
+  // Factor on the time of every transfer without other traffic, from an anchor (a measured step
+  // time).
   double communication_scale = 1;
   Simulation simulation{};
 
@@ -184,7 +185,7 @@ class Strategy {
   // The precision in which operators compute if the scenario says `precision`. For example, FSDP
   // computes in the precision in which it gathers parameters.
   virtual Precision compute_precision(Precision precision) const { return precision; }
-  // Whether autocast is active in addition to that.
+  // Whether autocast is active in addition to compute_precision().
   virtual bool autocasts(Precision) const { return false; }
   // Whether batch norms stay in fp32 while other operators compute in a lower precision (FSDP1).
   virtual bool widens_batch_norm(Precision) const { return false; }

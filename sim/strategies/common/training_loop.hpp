@@ -99,7 +99,8 @@ class TrainingHooks {
   virtual void begin_backward(const MicroBatch&) {}
   virtual Program pre_backward(int) { co_return; }
   virtual Program post_backward(int) { co_return; }
-  // Called when the micro-batch's backward has been issued. Waits for the reductions that the
+  // Called when the micro-batch's backward has been issued; in a pipeline, for the last micro-batch
+  // only when the whole program of the stage has been issued. Waits for the reductions that the
   // update needs.
   virtual Program end_backward() { co_return; }
   // Called when all micro-batches of the step have been issued; the update comes next.

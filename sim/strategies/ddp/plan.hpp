@@ -15,7 +15,9 @@ namespace lockstep {
 // launches the buckets that the layers since the previous cut have filled; the last cut may launch
 // none. Without overlap, only the last cut exists, and it launches all buckets.
 struct DdpCut {
-  QueuedWork copies;  // copies of these layers' gradients into buckets, with the division [7]
+  // Copies of these layers' gradients into buckets, with the division [7]. None for Horovod, and if
+  // fp32 main gradients already lie in the buckets.
+  QueuedWork copies;
   // Indices of the buckets whose reduction starts at the cut, in order [8].
   std::vector<int> launches;
 };
@@ -60,9 +62,11 @@ struct DdpPlan {
   // Copies of the buffers into one tensor before the broadcast, and back afterwards.
   QueuedWork buffer_copies;
   std::vector<SharedStatistics> statistics;  // in the order of the layers
-  // Passes of micro-batches that reduce nothing; their units are the SyncBatchNorm layers.
+  // Passes of micro-batches that reduce nothing: of the step's first one, and of later ones, which
+  // add to its gradients. Their units are the SyncBatchNorm layers.
   Passes alone, alone_adding;
-  PricedTransfer bitmap;   // all-reduce of flags that mark the parameters that were used [19]
+  // The next two transfers have no seconds if the options do not need them.
+  PricedTransfer bitmap;  // all-reduce of flags that mark the parameters that were used [19]
   // One broadcast about the rebuilt buckets. After step 0 it is issued twice: for their indices,
   // then for their sizes [3].
   PricedTransfer indices;

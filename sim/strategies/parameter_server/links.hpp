@@ -48,7 +48,7 @@ struct PsLink {
 struct PsLinks {
   struct Way {
     PsRoute push, pull;
-    bool one_lane = false;
+    bool one_lane = false;  // as PsWay::one_lane
   };
   std::vector<PsLink> links;
   std::vector<std::vector<Way>> ways;  // [rank][place]

@@ -12,8 +12,7 @@
 
 namespace lockstep {
 
-// The parcels of one worker that are carried one after the other: by priority, the smallest value
-// first, then in order of arrival.
+// A queue of one worker's parcels: by priority, the smallest value first, then in order of arrival.
 class ParcelLane {
  public:
   void add(int priority, const PsParcel& parcel) { waiting_.push({priority, added_++, parcel}); }

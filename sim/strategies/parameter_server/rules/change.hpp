@@ -41,7 +41,7 @@ class WorkerPace {
 };
 
 // Whether all ranks wait for the same update in every step of the run. If so, and if nothing is
-// random, equal ranks can be folded into one worker (build.hpp: fold_workers()).
+// random, one worker can represent all equal ranks (build.hpp: fold_workers()).
 bool keeps_step(const PsSystem& system, int ranks);
 
 // Decides when the rule of a run changes. Keeps references to the system, which must outlive it.

@@ -32,9 +32,9 @@ class MessageRule {
  public:
   virtual ~MessageRule() = default;
   // Called if the rule begins during a run. `earlier` is, by worker, the number of pushes of steps
-  // that have begun under the previous rule and are not settled (applied or dropped) yet. Those of
-  // these pushes that wait at the server become one update together. The others arrive later, and
-  // each of them becomes an update of its own, unless it is dropped. The reason: earlier messages
+  // that have begun under the previous rule and are not settled (applied or dropped) yet. The
+  // pushes among them that already wait at the server become one update together. Each push that
+  // arrives later becomes an update of its own, unless it is dropped. The reason: earlier messages
   // of the same step were already answered without waiting. If the rest waited, the messages of one
   // step would be combined with different steps of the other workers.
   void begin_midway(std::vector<int> earlier) { earlier_ = std::move(earlier); }
@@ -77,8 +77,8 @@ PsRule asynchronous();
 // Each update uses the pushes of `ranks - backup` ranks, and workers wait for it (sync). With
 // `backup` > 0, pushes whose gradients were computed on older weights are dropped.
 PsRule bulk_synchronous(int ranks, int backup = 0);
-// For each update, `drawn` workers are drawn (McMahan et al. 2017), and the update uses the pushes
-// of `drawn - backup` of them; later pushes are dropped. Draws are keyed by seed and version.
+// For each update, `drawn` workers are drawn (McMahan et al. 2017). The update uses the first
+// `drawn - backup` pushes; later pushes are dropped. Draws are keyed by seed and version.
 PsRule sampled_synchronous(int drawn, int backup, std::uint64_t seed);
 // Each update uses floor(ranks / splitting) pushes, at least 1. If every rank pushes once, about
 // `splitting` updates are made.
