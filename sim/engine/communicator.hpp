@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-// engine/ranks.hpp explains the rules. A collective passes through these states:
+// engine/ranks.hpp explains lanes, groups and the rules. A collective passes through these states:
 //   queued     start() was called; some event before it is not known yet
 //   computed   its start is known, and its end follows from its time without other traffic
 //              (advance())

@@ -173,8 +173,8 @@ class RankGroup {
   // The host is busy for `seconds`, for example with Python code. Ignored on CPU ranks
   // (RankGroupSpec::one_thread).
   void host(double seconds, std::string_view name = {});
-  // The host blocks until `resume` seconds after the event (item(), torch.cuda.synchronize()), if
-  // it is not later already. On CPU ranks, the same as wait().
+  // The host blocks until `resume` seconds after the event (item(), torch.cuda.synchronize()),
+  // unless its clock is later already. On CPU ranks, the same as wait().
   Program host_wait(Event event, double resume = 0);
   // An event at the host's present time. If a compute stream waits for it, the idle time is
   // host-bound. On CPU ranks, the same as record().
@@ -226,7 +226,7 @@ class RankGroup {
   // Adds a stream beside the compute stream. A compute stream that waits for an item of the new
   // stream books the idle time as `cause`.
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
-  // Queues `seconds` of work behind the stream's earlier work. The work begins at max(stream, host,
+  // Queues `seconds` of work after the stream's earlier work. The work begins at max(stream, host,
   // after). If `after_host` is false, the host's clock does not matter (a background thread issues
   // the work). `more` are additional seconds by lane; empty = none.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
@@ -252,7 +252,7 @@ class RankGroup {
   // every repetition.
   std::vector<double> repeat(int from, int to, int times);
   // Apply the moves that repeat() returned to other clocks that follow the host's clock. move()
-  // changes the clock of a stream; moved() returns a later copy of an event.
+  // changes the clock of a stream; moved() returns a copy of an event with moved times.
   // REQUIRES: `event` is known, and not the default Event.
   void move(StreamId stream, const std::vector<double>& seconds);
   static Event moved(const Event& event, const std::vector<double>& seconds);

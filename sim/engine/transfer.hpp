@@ -49,7 +49,7 @@ struct TransferSpec {
 
 // The model of the network.
 enum class NetworkKind {
-  analytic,  // latency + bytes / lone rate, no contention
+  analytic,  // each transfer takes its time without other traffic: no contention
   flow,      // one coupled flow per transfer: max-min sharing on every link
 };
 

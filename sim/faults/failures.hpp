@@ -34,9 +34,9 @@ struct FailureEvent {
 std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given);
 
 // The stream of failures. By rate, nodes, their workers and their links fail, and nodes become
-// slow, only while the node is in use: between enters() and leaves(). Each drawn time is random by
-// the key (seed, run, kind of failure, unit, number of the unit's draw of this kind), so that no
-// random number depends on other events.
+// slow, only while the node is in use: between enters() and leaves(). The key of a draw is (seed,
+// run, kind of failure, unit, number of the unit's draw of this kind), so that no random number
+// depends on other events.
 class Failures {
  public:
   // `given` are the events at given times. `run` is the number of the run among the repetitions.

@@ -104,7 +104,8 @@ LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
 double best_checkpoint_period(double write_seconds, double mean_time_between_failures);
 
 // Plays plan.faults.runs runs, and more if plan.faults.until requires them. Returns means and
-// intervals. The caller adds the result's numbers about checkpoints and its price.
+// intervals. The caller adds the sizes and durations of single checkpoints and copies, and the
+// price.
 RunWithFailures play_all(const LongRun& plan, std::uint64_t seed);
 
 }  // namespace lockstep

@@ -48,8 +48,8 @@ struct EnumNames<Recovery> {
 struct Degraded {
   std::optional<double> mean_seconds;  // until one node becomes slow; absent = only at given times
   double factor = 1.5;                 // device work takes this many times longer
-  std::optional<double>
-      evict_after_seconds;  // slow for so long, a node is replaced; absent = never
+  // From the moment at which a node becomes slow until another node replaces it; absent = never.
+  std::optional<double> evict_after_seconds;
 };
 
 // Repeats the run until the mean finish is known precisely enough.

@@ -108,7 +108,8 @@ struct StrategyResult {
   int simulated_steps = 0;       // including the first step and the steps before the steady state
   int simulated_micro_batches = 0;  // of one step; further micro-batches are equal to these
   bool phases = false;              // the simulated steps cover a run during which the rule changes
-  // Seconds of the mean step after the warm-up; absent = there is no warm-up.
+  // Seconds of the mean step after the warm-up; absent = there is no warm-up. Set by the caller of
+  // simulate().
   std::optional<double> later_step_seconds;
   StepSplit split;  // mean over ranks, and over the same steps as `step_seconds`
   // If there is a pipeline: the split and the memory of each stage.

@@ -96,6 +96,8 @@ class TrainingHooks {
   virtual void begin_forward(const MicroBatch&) {}
   virtual Program pre_forward(int) { co_return; }
   virtual void post_forward(int) {}
+  // In a pipeline, called before each of the two parts of a divided backward, and a second time for
+  // the last micro-batch, before end_backward().
   virtual void begin_backward(const MicroBatch&) {}
   virtual Program pre_backward(int) { co_return; }
   virtual Program post_backward(int) { co_return; }

@@ -11,9 +11,10 @@
 
 namespace lockstep {
 
-// The actions at a cut, a place between two layers of backward or behind the last one. A cut
-// launches the buckets that the layers since the previous cut have filled; the last cut may launch
-// none. Without overlap, only the last cut exists, and it launches all buckets.
+// The actions at a cut, which is a place between two layers of backward, or its end. A cut
+// launches the buckets that the layers since the previous cut have filled, and full buckets that
+// had to wait for earlier ones. The last cut may launch none. Without overlap, the last cut is the
+// only one and launches all buckets.
 struct DdpCut {
   // Copies of these layers' gradients into buckets, with the division [7]. None for Horovod, and if
   // fp32 main gradients already lie in the buckets.

@@ -42,7 +42,7 @@ class LocalStage {
  public:
   // `done` is called with each parcel after its collective has ended.
   LocalStage(PsRun& run, Books& books, std::function<void(const PsParcel&)> done);
-  // Queues the parcel's collective behind the others of its worker and direction. If the collective
+  // Queues the parcel's collective in the lane of its worker and direction. If the collective
   // takes no time, calls `done` at once.
   void put(const PsParcel& parcel);
 

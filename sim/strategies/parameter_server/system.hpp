@@ -110,7 +110,7 @@ struct PsRoute {
   auto operator<=>(const PsRoute&) const = default;
 };
 
-// The flow that represents a lone message on a route with a measured curve.
+// The flow that represents a message on a route with a measured curve.
 struct PsFlow {
   double bytes = 0;  // at the route's cap they take the time of the curve
   // Share, 0 to 1, that is still in buffers on the route when a serial server has finished sending.
