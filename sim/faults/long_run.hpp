@@ -34,8 +34,8 @@ struct LongRun {
   // Optimizer steps per second of all nodes together, by number of participating nodes. 0 = these
   // nodes are too few. The last entry is for all nodes.
   std::vector<double> steps_per_second;
-  // If a node is lost, no other node stops and no work is lost, except for the nodes of
-  // `state_nodes`. A returning node joins at once.
+  // If a node is lost, no other node stops and no work is lost, unless the node holds the state
+  // (`state_nodes`). A returning node joins at once.
   bool independent_workers = false;
   // Seconds to write and to read a checkpoint in storage.
   double write_seconds = 0, read_seconds = 0;
@@ -62,7 +62,7 @@ struct LongRun {
   Faults faults;
 
   // Whether a lost node returns without a restart of the other nodes; with replicas, its whole
-  // replica restarts. `state_nodes` and the loss of all replicas are exceptions.
+  // replica restarts. Exceptions: the node holds the state (`state_nodes`), or no replica is left.
   bool nodes_come_back_alone() const { return independent_workers || replica_nodes > 0; }
   int workers_of(int node) const;    // number of workers on the node; spare nodes count as full
   double workers_of_a_node() const;  // on average
