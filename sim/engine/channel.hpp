@@ -19,7 +19,8 @@ class Channel {
       : from_(from), to_(to), carrier_(carrier) {}
 
   // send() returns the arrival of the sender's next message, and receive() that of the receiver's
-  // next message. A message leaves when `after` has happened and the sender's host has issued it.
+  // next message. A message has been sent when `after` has happened and the sender's host has
+  // issued it.
   Event send(const TransferSpec& spec, const Event& after);
   Event receive();
 

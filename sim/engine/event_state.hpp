@@ -45,8 +45,8 @@ inline HostClock host_clock(std::vector<double> lanes) {
 // A time per lane, with memory from the free lists of engine/frames.hpp.
 using Lanes = std::vector<double, FrameAllocator<double>>;
 
-// The times of an event, and the work behind it. The engine sets the times once and then calls
-// complete(). `lanes` is empty if all lanes have the same time.
+// The times of an event, and the work that ends with it. The engine sets the times once and then
+// calls complete(). `lanes` is empty if all lanes have the same time.
 struct Event::State {
   bool known = false;
   WaitCause cause = WaitCause::communication;
@@ -57,16 +57,17 @@ struct Event::State {
   const Communicator* communicator = nullptr;
   std::size_t serial = 0;
   Lanes ready;
-  // The event that this event's work waited for, if a collective is behind that event directly or
-  // through side streams. The cause of a wait is found by following this chain, which is cut after
-  // a few links.
+  // The event that this event's work waited for, if that event is the end of a collective, or the
+  // end of side-stream work that waited for a collective, and so on. The cause of a wait is found
+  // by following this chain, which is cut after a few events.
   std::shared_ptr<const State> before;
   int depth = 0;             // length of the chain of `before`
   std::uint64_t number = 0;  // an observer's number of the work that ends here
   // Objects to wake when the event becomes known.
   std::vector<Waker*, FrameAllocator<Waker*>> waiting;
 
-  // Sets `before`, unless the chain behind `other` is already long or holds no collective.
+  // Sets `before` to `other`, unless the chain that begins with `other` is already long or holds no
+  // collective.
   void comes_after(const std::shared_ptr<State>& other) {
     constexpr int deepest = 4;
     if (!other || (!other->communicator && !other->before) || other->depth == deepest) return;

@@ -21,8 +21,8 @@ struct ExchangedWork {
     QueuedWork beside;
   };
   std::vector<Beat> beats;
-  // All work as the host issues it. An exchange counts as device time: its own lone seconds, or the
-  // seconds of the work beside it if that takes longer.
+  // All work as the host issues it. An exchange counts as device time: its seconds without other
+  // traffic, or the seconds of the work beside it if that takes longer.
   QueuedWork issued;
   // The exchanges by kind, and how often each happens, for the traffic of links.
   std::vector<std::pair<const TransferSpec*, int>> transfers;

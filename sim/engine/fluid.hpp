@@ -59,8 +59,8 @@ class FluidNetwork {
   // REQUIRES: no flow completes before `now`.
   void advance_to(double now);
 
-  // Bytes that crossed the link before the latest call, and seconds before `now` in which the link
-  // carried a flow.
+  // Bytes that crossed the link before the present (the latest `now` of a call), and seconds before
+  // `now` in which the link carried a flow.
   double bytes_carried(int link) const;
   double busy_seconds(int link, double now) const;
 
@@ -102,9 +102,9 @@ class FluidNetwork {
     double next_finish = 0;       // Flow::finish of its next flow
     double end = 0;               // time at which that flow completes
     std::span<const Load> loads;  // part of Part::loads
-    int part = -1;
-    bool capped = false;  // its cap may bind
-    bool fixed = false;   // has its rate; used while share() computes rates
+    int part = -1;                // index in parts_; -1 = lay_out() has not run yet
+    bool capped = false;          // its cap may bind
+    bool fixed = false;           // has its rate; used while share() computes rates
   };
   // The flows of a route.
   struct Queue {
@@ -142,15 +142,18 @@ class FluidNetwork {
   void share_unknown();
   // Computes the rates of a part's routes. Returns the time of the part's next completion.
   double share(Part& part);
-  double share_alone(const Part& part);
+  double share_alone(const Part& part);  // share() if only one route has flows
   void set_rate(Route& route, double rate);
   // Moves the route's virtual time and its byte count to the present.
   void settle(Route& route);
+  // Marks the rates of the route's part as unknown.
   void forget_rates(Route& route);
+  // Adds the route to the lists of routes with flows, of its part and of its links.
   void join(int route);
   // Called when the route's first flow has come, or its last flow has gone.
   void activate(int route);
   void deactivate(int route);
+  // Counts `weight` more flows of the route; fewer if negative.
   void change_users(int route, int weight);
   // Called after the top flow of a route was removed, or after a flow was dropped.
   void leave(int route, int weight);

@@ -1,5 +1,6 @@
-// Divides, by cause, the idle time from a lane's position on its device to the end of a collective.
-// Communicator::divide() uses it if all lanes of the communicator are one group.
+// Divides, by cause, the idle time from a lane's position on its device to the end of a collective
+// (engine/ranks.hpp explains lanes). Communicator::divide() uses it if all lanes of the
+// communicator are one group, and no collective comes after one of another communicator.
 //
 //   |  own host is late  |  other lanes are late  |  transfer runs  |
 //   position             ready                    start             end

@@ -1,6 +1,7 @@
-// The speed of compute beside collectives. Each lane's speed is piecewise constant over time and
+// The speed of compute while collectives run. Each lane's speed is piecewise constant over time and
 // follows from the windows (engine/windows.hpp) of its own groups' collectives. Used by the compute
-// stream of a RankGroup that has a slowdown.
+// stream of a RankGroup that has a slowdown (RankGroupSpec::slowdown), and by its communicators for
+// collectives that compute slows down.
 //
 //   collectives      |==== A ====|    |== C ==|
 //                         |== B ==|
@@ -52,7 +53,7 @@ class Interference {
   using Slowdown = std::function<double(Phase, const Occupancy&)>;
 
   Interference(Slowdown slowdown, std::size_t lanes, Executor& executor);
-  bool on() const { return static_cast<bool>(slowdown_); }
+  bool on() const { return static_cast<bool>(slowdown_); }  // whether the group has a slowdown
   // Factor on the time of work while only this transfer runs beside the work.
   double beside(Phase phase, const TransferSpec& spec) const;
 

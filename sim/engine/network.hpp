@@ -73,8 +73,8 @@ class Network {
   // Transfers of one asker never overlap. If a link has two or more askers, their transfers may
   // meet on it.
   void asks(const TransferSpec& spec, const void* asker);
-  // Whether the transfer takes its lone seconds whenever it starts: no other transfer can meet it
-  // on its links, and the links do not change their rates.
+  // Whether the transfer takes the same seconds whenever it starts: its links do not change their
+  // rates, and no other transfer can meet it on them (if the network is analytic, none ever can).
   bool alone(const TransferSpec& spec) const;
   // Counts the traffic of a transfer that is alone(). Returns its duration in seconds.
   double count_lone(const TransferSpec& spec);

@@ -22,8 +22,8 @@ struct RankGroup::Impl final : Waker {
   // when their queues are empty.
   void start();
   void close();
-  // Waits until `there()` is true. The compute stream advances only as far as needed, because work
-  // that the program issues next may slow down later items.
+  // Waits until `there()` is true. A compute stream that collectives slow down advances only as far
+  // as needed, because collectives that the program issues next may slow down later items.
   Program await(std::function<bool()> there);
   void compute(Phase phase, const QueuedWork& work, WorkLabel label);
   // The lanes' slow-down of this work in the present step. It differs from `factors` only if the

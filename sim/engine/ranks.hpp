@@ -13,10 +13,10 @@
 //   co_await ranks.await_step(0);
 //
 // The program passes simulated time only where it awaits host_wait(), await_mark() or await_step().
-// Elsewhere the lanes' clocks run ahead of the world's clock, and everything between two
-// collectives is plain arithmetic. If a transfer becomes known only after its start time has
-// passed, it starts late but is credited with the bytes of the missed time, so that uncontended
-// times are exact.
+// Elsewhere the lanes' clocks run ahead of the world's clock. Unless collectives slow compute down,
+// all work between two collectives is plain arithmetic. If a transfer becomes known only after its
+// start time has passed, it starts late but is credited with the bytes of the missed time, so that
+// uncontended times are exact.
 //
 // Work and streams have names for an observer (engine/observer.hpp): texts that live as long as the
 // simulation.
@@ -97,10 +97,10 @@ class Event {
 // ended. Each group slows down the compute of its own lanes only. `uses` of a transfer count the
 // traffic of all groups together.
 //
-// If a transfer meets no other transfer on its links, it takes latency + bytes / lone rate in every
-// group. If it may meet others, it crosses the network once, for the group that starts last,
-// because that group sets the pace of the job. In the other groups the transfer takes the same
-// number of seconds.
+// If neither other transfers nor compute can slow a transfer down, it takes its time without other
+// traffic (TransferSpec) in every group. Otherwise it crosses the network once, for the group that
+// starts last, because that group sets the pace of the job. In the other groups the transfer takes
+// the same number of seconds.
 //
 // Made by RankGroup::add_communicator(), owned by the world.
 class Communicator;
@@ -116,8 +116,8 @@ struct RankGroupSpec {
   // The lane that represents each rank, for an observer. Empty: the ranks are numbered lane by
   // lane.
   std::vector<int> lane_of_rank{};
-  // The job's device of each lane (DeviceSlowdown::device); empty = all lanes run on the platform's
-  // device.
+  // By lane: the number of its device among the job's devices (DeviceSlowdown::device); empty = all
+  // lanes run on the platform's device.
   std::vector<int> device_of_lane{};
   // Factor (>= 1) on the time of work of this phase while collectives run beside it. The argument
   // holds the resources that these collectives take together. Empty = no interference (facts 112,
@@ -170,13 +170,14 @@ class RankGroup {
   void set_factors(const std::vector<double>& factors);
 
   // --- host thread
-  // The host is busy for `seconds`, for example with Python code.
+  // The host is busy for `seconds`, for example with Python code. Ignored on CPU ranks
+  // (RankGroupSpec::one_thread).
   void host(double seconds, std::string_view name = {});
-  // The host blocks until the event (item(), torch.cuda.synchronize()) and takes `resume` seconds
-  // to continue.
+  // The host blocks until `resume` seconds after the event (item(), torch.cuda.synchronize()),
+  // unless its clock is later already. On CPU ranks, the same as wait().
   Program host_wait(Event event, double resume = 0);
   // An event at the host's present time. If a compute stream waits for it, the idle time is
-  // host-bound.
+  // host-bound. On CPU ranks, the same as record().
   Event host_position();
 
   // --- compute stream
@@ -194,7 +195,8 @@ class RankGroup {
   void compute(Phase phase, const Communicator& communicator, const ExchangedWork& work);
   // The compute stream waits; the host does not. The idle time is booked by its cause: exposed
   // communication if a transfer runs, waiting if another rank is late, host-bound if the lane's own
-  // host has not issued the collective yet. An event of another stream has its own WaitCause.
+  // host has not issued the collective yet. The wait for a message of a channel to start is bubble.
+  // An event of another stream has its own WaitCause.
   void wait(const Event& event);
   // The compute stream's present position. If `of` is given, it holds a list of lanes for each
   // lane, and the event's time in a lane is the latest position among the listed lanes.
@@ -211,9 +213,10 @@ class RankGroup {
   // communication of its collectives is added to `axis` of the mesh.
   Communicator& add_communicator(const std::string& name, std::vector<std::vector<int>> groups = {},
                                  double AxisSeconds::*axis = &AxisSeconds::data);
-  // Queues one collective and returns its end. A lane is ready at max(host, after). The collective
-  // runs when all lanes of the group are ready and the group's earlier collectives have ended. The
-  // host's time to issue it is not included: call host() before.
+  // Queues one collective and returns its end. A lane is ready at max(host, after). A group's
+  // collective runs when all lanes of the group are ready and the communicator's earlier
+  // collectives have ended in the group. The host's time to issue it is not included: call host()
+  // before.
   Event start(Communicator& communicator, const TransferSpec& spec, const Event& after = {});
   // Queues one message of a channel (engine/channel.hpp). A lane is ready at max(host, after,
   // posted), and the message's end completes `done`.
@@ -223,16 +226,16 @@ class RankGroup {
   // Adds a stream beside the compute stream. A compute stream that waits for an item of the new
   // stream books the idle time as `cause`.
   StreamId add_stream(const std::string& name, WaitCause cause = WaitCause::communication);
-  // Queues `seconds` of work behind the stream's earlier work. The work begins at max(stream, host,
+  // Queues `seconds` of work after the stream's earlier work. The work begins at max(stream, host,
   // after). If `after_host` is false, the host's clock does not matter (a background thread issues
   // the work). `more` are additional seconds by lane; empty = none.
   Event enqueue(StreamId stream, double seconds, const Event& after = {}, bool after_host = true,
                 std::string_view name = {}, std::vector<double> more = {});
-  // The additional seconds that lanes on other devices than the platform's need for `work`, as
-  // enqueue() takes them. Empty = all devices take equally long.
+  // By lane: the additional seconds for `work` on the lane's device, compared with the platform's
+  // device (the argument `more` of enqueue()). Empty = all devices take equally long.
   std::vector<double> elsewhere(const QueuedWork& work) const;
-  // Queues a copy over links. In each lane it takes latency + bytes / lone rate, and its traffic is
-  // counted on `uses`. Copies do not compete for links.
+  // Queues a copy over links. In each lane it takes its time without other traffic, because copies
+  // do not compete for links. Its traffic is counted on `uses`.
   Event copy(StreamId stream, const TransferSpec& spec, const Event& after = {});
 
   // --- stretches of the program that repeat themselves, in runs without an observer
@@ -248,8 +251,9 @@ class RankGroup {
   // REQUIRES: the compute stream has reached both marks, and the program behaves in the same way in
   // every repetition.
   std::vector<double> repeat(int from, int to, int times);
-  // Apply the moves that repeat() returned to other clocks that follow the host's clock: the clock
-  // of a stream, or a known event.
+  // Apply the moves that repeat() returned to other clocks that follow the host's clock. move()
+  // changes the clock of a stream; moved() returns a copy of an event with moved times.
+  // REQUIRES: `event` is known, and not the default Event.
   void move(StreamId stream, const std::vector<double>& seconds);
   static Event moved(const Event& event, const std::vector<double>& seconds);
 

@@ -92,10 +92,12 @@ class ComputeStream final : public Waker {
                 Bell& program, Watch* watch);
 
   Factors make_factors(std::vector<double> lanes) const;
-  // Queues an item. Without interference, its times are computed at once if its event is known.
+  // Queues an item. Without interference, its times are computed at once, if all earlier items are
+  // computed and the event that it waits for is known.
   void push(Item item);
-  // Switches to paced mode: serve() computes items only while the condition of go_until() is false.
-  // serve() returns when the world closes and the queue is empty.
+  // pace_with_time() switches to paced mode. serve() then computes items only while a condition
+  // given to go_until() is false, or after close(). It returns when the world has closed and the
+  // queue is empty.
   void pace_with_time();
   void go_until(std::function<bool()> there);
   Program serve();
@@ -107,9 +109,9 @@ class ComputeStream final : public Waker {
   double earliest() const { return earliest_; }  // no lane's position is before this
 
  private:
-  // Computes items from the front of the queue, until the front item's event is not known.
+  // Computes items from the front of the queue, until front_ready() is false.
   void drain();
-  // Whether the front item's event is known. If it is not, the event will wake the stream.
+  // False if the front item waits for an event that is not known. The event then wakes the stream.
   bool front_ready();
   // Paced mode: whether the program waits for something that is not computed yet.
   bool wanted() const { return closing_ || (there_ && !there_()); }

@@ -22,8 +22,9 @@ struct LinkUse {
 };
 
 // One transfer: a collective, a push, a copy. Without other traffic it takes latency_seconds and
-// then exactly bytes / lone_bytes_per_second. Under contention it is one coupled flow: all `uses`
-// progress together, and the slowest link sets the pace (exact for rings: tests/engine).
+// then exactly bytes / lone_bytes_per_second, or, if this rate is 0, the time of its slowest link.
+// Under contention it is one coupled flow: all `uses` progress together, and the slowest link sets
+// the pace (exact for rings: tests/engine).
 struct TransferSpec {
   double latency_seconds = 0;
   double bytes = 0;  // 0 = latency only
@@ -32,8 +33,9 @@ struct TransferSpec {
   std::vector<LinkUse> uses;
   double channels = 0;  // multiprocessors that it occupies while it runs (facts 105, 113)
   double hbm_bytes_per_second = 0;  // its device memory traffic while it runs (fact 113)
-  // CPU ranks: number of cores that the transfer's threads occupy on every rank while it runs
-  // without compute, and its speed while the ranks compute, relative to its speed without compute.
+  // CPU ranks. `cores`: number of cores that the transfer's threads occupy on every rank that does
+  // not compute. `speed_beside_compute`: the transfer's speed while the ranks compute, divided by
+  // its speed without compute.
   double cores = 0;
   double speed_beside_compute = 1;
   // Speed of the ranks' compute while the transfer runs, relative to compute without it, apart from
@@ -47,7 +49,7 @@ struct TransferSpec {
 
 // The model of the network.
 enum class NetworkKind {
-  analytic,  // latency + bytes / lone rate, no contention
+  analytic,  // each transfer takes its time without other traffic: no contention
   flow,      // one coupled flow per transfer: max-min sharing on every link
 };
 

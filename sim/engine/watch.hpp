@@ -68,7 +68,7 @@ class Watch {
 
  private:
   Watch(Observer& observer, const RankGroupSpec& spec, std::vector<int> lanes);
-  // The number of the lane that comes i-th among the watched lanes.
+  // The number of the lane that is at index `watched` of the watched lanes.
   std::size_t at(std::size_t watched) const { return static_cast<std::size_t>(lanes_[watched]); }
 
   Observer& observer_;

@@ -1,6 +1,6 @@
-// The start and end times of a communicator's collectives, by group of lanes. Interference slows
-// down compute during these windows, and Communicator::divide() uses them to split idle time by
-// cause.
+// The start and end times of a communicator's collectives, by group of lanes (engine/ranks.hpp).
+// Interference slows down compute during these windows, and Communicator::divide() uses them to
+// split idle time by cause.
 #pragma once
 
 #include <cassert>

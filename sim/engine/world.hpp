@@ -63,11 +63,11 @@ class World {
 
   // Starts a program at `at`, or at once if `at` has passed. run() waits for it.
   ProgramId spawn(const std::string& name, Program program, double at = 0);
-  // Starts a background program that run() does not wait for.
-  // REQUIRES: the program ends when over() rings.
+  // Starts a background program, for which over() does not wait.
+  // REQUIRES: the program ends when over() rings; otherwise run() does not return.
   void spawn_beside(const std::string& name, Program program);
-  Bell& over();  // rings when every spawned program has returned
-  // Runs until every spawned program has returned and all issued work is complete. If a program
+  Bell& over();  // rings when every program of spawn() has returned
+  // Runs until every program has returned and all issued work is complete. If a program
   // throws an exception, run() throws it. Throws std::logic_error if the remaining programs all
   // wait for each other.
   void run();

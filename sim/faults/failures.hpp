@@ -33,9 +33,10 @@ struct FailureEvent {
 // The given failures, sorted by time.
 std::vector<ScheduledFailure> in_time(std::vector<ScheduledFailure> given);
 
-// The stream of failures. Nodes, their workers and their links fail by rate only while the node is
-// in use: between enters() and leaves(). A draw's key is (seed, run, unit, number of the unit's
-// failure), so that no draw depends on other events.
+// The stream of failures. By rate, nodes, their workers and their links fail, and nodes become
+// slow, only while the node is in use: between enters() and leaves(). The key of a draw is (seed,
+// run, kind of failure, unit, number of the unit's draw of this kind), so that no random number
+// depends on other events.
 class Failures {
  public:
   // `given` are the events at given times. `run` is the number of the run among the repetitions.
@@ -47,8 +48,8 @@ class Failures {
   void enters(int node, double now);
   void leaves(int node) { ++generation_[node]; }
   double next_seconds();  // time of the next event; infinity = never
-  // Takes the next event. Draws the unit's next failure, unless the event takes the unit out of
-  // use.
+  // Takes the next event. If the event was drawn, draws the unit's next failure of this kind,
+  // unless the node or its link fails: the node is then no longer in use.
   // REQUIRES: next_seconds() is finite.
   FailureEvent take();
 

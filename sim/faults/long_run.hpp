@@ -34,7 +34,8 @@ struct LongRun {
   // Optimizer steps per second of all nodes together, by number of participating nodes. 0 = these
   // nodes are too few. The last entry is for all nodes.
   std::vector<double> steps_per_second;
-  // If a node is lost, no other node stops and no work is lost; a returning node joins at once.
+  // If a node is lost, no other node stops and no work is lost, unless the node holds the state
+  // (`state_nodes`). A returning node joins at once.
   bool independent_workers = false;
   // Seconds to write and to read a checkpoint in storage.
   double write_seconds = 0, read_seconds = 0;
@@ -60,10 +61,10 @@ struct LongRun {
   FailureSpeeds speeds;
   Faults faults;
 
-  // Whether a lost node, with its replica if there are replicas, returns without a restart of the
-  // other nodes.
+  // Whether a lost node returns without a restart of the other nodes; with replicas, its whole
+  // replica restarts. Exceptions: the node holds the state (`state_nodes`), or no replica is left.
   bool nodes_come_back_alone() const { return independent_workers || replica_nodes > 0; }
-  int workers_of(int node) const;    // number of workers on the node
+  int workers_of(int node) const;    // number of workers on the node; spare nodes count as full
   double workers_of_a_node() const;  // on average
   int nodes() const { return static_cast<int>(steps_per_second.size()) - 1; }
   // Seconds of the run without failures, including its checkpoints.
@@ -77,16 +78,16 @@ struct LongRunResult {
   double seconds = 0;
   double steps = 0;        // completed and not lost
   double training = 0;     // time spent on these steps
-  double lost = 0;         // time spent on steps that a failure made void
+  double lost = 0;         // time spent on steps that a failure, or giving up, made void
   double checkpoints = 0;  // training stands still for them
-  double down = 0;         // time of detection, restart and reading
-  double waiting = 0;      // time of waiting for nodes
-  int failures = 0;
+  double down = 0;         // time of detection, restart, reading and regrouping replicas
+  double waiting = 0;      // time of waiting for nodes or replicas
+  int failures = 0;        // nodes that leave with notice or become slow are not counted
   // Failures that stopped the job, even for a short time, or interrupted its restart.
   int interruptions = 0;
   int evictions = 0;        // slow nodes that were replaced
-  int memory_restarts = 0;  // restarts that read the state from hosts' memory
-  double node_seconds = 0;  // seconds of nodes that take part, summed over nodes
+  int memory_restarts = 0;  // completed restarts that read the state from hosts' memory
+  double node_seconds = 0;  // seconds of nodes in use (of training replicas), summed over nodes
   // Seconds of GPUs on nodes that have left or have not joined yet, summed over GPUs.
   double away_seconds = 0;
 };
@@ -96,14 +97,15 @@ inline constexpr double most_times = 100;
 // Plays one run. `run` is the number of the repetition, which is part of the key of every draw.
 LongRunResult play(const LongRun& plan, std::uint64_t seed, int run);
 
-// The interval between checkpoints, in seconds of work, that minimises the run's time, by an
-// estimate of higher order (Daly, "A higher order estimate of the optimum checkpoint interval for
-// restart dumps", 2006; its first term is sqrt(2 write M), Young 1974). Infinite if there are no
-// failures (M, the mean time between failures, is infinite).
+// The interval between checkpoints, in seconds of work, that approximately minimises the run's
+// time. Let w be the seconds of a write, and M the mean time between failures. Young (1974)
+// estimates sqrt(2 w M); the result is Daly's estimate of higher order ("A higher order estimate of
+// the optimum checkpoint interval for restart dumps", 2006). Infinite if M is infinite.
 double best_checkpoint_period(double write_seconds, double mean_time_between_failures);
 
 // Plays plan.faults.runs runs, and more if plan.faults.until requires them. Returns means and
-// intervals. The caller adds the result's numbers about checkpoints and its price.
+// intervals. The caller adds the sizes and durations of single checkpoints and copies, and the
+// price.
 RunWithFailures play_all(const LongRun& plan, std::uint64_t seed);
 
 }  // namespace lockstep

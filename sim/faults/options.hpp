@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// Mean seconds between two failures of a single unit; absent = such a unit never fails. Times
-// between failures are exponentially distributed and independent.
+// Mean seconds between two failures of a single unit; absent = such a unit fails only at given
+// times. Times between failures are exponentially distributed and independent.
 struct FailureRates {
   std::optional<double> gpu, node, server, job, worker, link;
 };
@@ -44,11 +44,12 @@ struct EnumNames<Recovery> {
   static constexpr std::array names{"restart", "elastic", "replicas"};
 };
 
-// Nodes that become slow but do not fail. They stay slow until they are replaced.
+// Nodes that become slow but do not fail. They stay slow until they are evicted, leave or fail.
 struct Degraded {
   std::optional<double> mean_seconds;  // until one node becomes slow; absent = only at given times
   double factor = 1.5;                 // device work takes this many times longer
-  std::optional<double> evict_after_seconds;  // absent = never
+  // From the moment at which a node becomes slow until another node replaces it; absent = never.
+  std::optional<double> evict_after_seconds;
 };
 
 // Repeats the run until the mean finish is known precisely enough.
@@ -65,8 +66,10 @@ struct Faults {
   double restart_seconds = 300;   // from the stop until the reading of the checkpoint begins
   // Replaces restart_seconds if spare nodes on which the program already runs take all free places.
   std::optional<double> hot_restart_seconds;
-  std::optional<double> reconfigure_seconds;  // absent = `usual_reconfigure_seconds`
-  std::optional<double> repair_seconds;       // until a failed node is back; absent = never
+  // Replicas: from the detection until the remaining replicas continue; absent =
+  // `usual_reconfigure_seconds`.
+  std::optional<double> reconfigure_seconds;
+  std::optional<double> repair_seconds;  // until a failed or evicted node is back; absent = never
   std::optional<double> link_outage_seconds;  // until a node with a failed link is back
   int spare_nodes = 0;                        // idle nodes that replace failed ones
   // Absent = elastic if workers need not run in step, else restart.

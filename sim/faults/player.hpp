@@ -35,7 +35,7 @@ class Player {
     bool expected = false;  // is in repair, or on its way to the job
     bool away = false;      // has left with notice, or has not joined yet
     int workers_down = 0;   // number of failed workers on the node
-    int generation = 0;     // how often the node was taken out of use
+    int generation = 0;     // grows if the node goes out of use, or its failed workers restart
     int place = 0;          // position in the job, for a node in use
     bool hot = false;       // the program already runs on it before it enters
     bool evicted = false;   // it leaves because it is slow
@@ -93,7 +93,7 @@ class Player {
   bool wait_for_nodes();
 
   // --- nodes
-  // Nodes whose first event is a `joins` event are absent at the beginning.
+  // A node is absent at the beginning if its first `joins` or `leaves` event is a `joins` event.
   void expect_those_who_join();
   // Marks a node as away or present, and counts its GPUs.
   void set_away(int node, bool away);
@@ -104,7 +104,7 @@ class Player {
   void take_idle();
   // Schedules that the node comes back in `seconds`.
   void expect(int node, double seconds);
-  // Takes the last idle node, which will join the nodes that continue, in `seconds`.
+  // If a node is idle, the last idle one joins the nodes that continue, in `seconds`.
   void call_spare(double seconds);
   // If workers are independent: puts the state on the first nodes in use.
   void place_state();
@@ -112,6 +112,7 @@ class Player {
   void restart_replica(int replica, double seconds);
   // Regroups the nodes of incomplete replicas so that as many replicas as possible are complete.
   void gather_replicas();
+  // Failed workers are back, and their scheduled returns become invalid.
   void all_workers_restart();
 
   // --- events
@@ -137,8 +138,9 @@ class Player {
   // Trains until the next checkpoint, the end of the run, or an event. While a checkpoint is being
   // written beside training, it ends with the write at the latest, because the speed then changes.
   End work();
-  // Makes a checkpoint: waits for the previous write, stands still for the new one, and lets idle
-  // nodes join. checkpoint(), recover() and hand_over() return false if the job cannot continue.
+  // Makes a checkpoint: waits for the previous write and stands still for the new one. Then idle
+  // nodes join with a restart, unless nodes come back alone. checkpoint(), recover() and
+  // hand_over() return false if the job cannot continue.
   bool checkpoint();
   // The job returns to the latest saved state and restarts. If another failure happens meanwhile,
   // the recovery starts again.

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// A place in a run's progress.
+// How far a run has come.
 struct Mark {
   double steps = 0;
   double seconds = 0;  // of training that these steps took
@@ -53,8 +53,8 @@ class Progress {
 
   // From `now` on, training makes `pace` steps per second; 0 = training stands still.
   void goes_on_at(double pace, double now);
-  // Updates the progress and the complete checkpoints to the time `now`. A copy in memory begins by
-  // itself, as soon as it is due and the previous copy is complete.
+  // Updates the progress and the complete checkpoints to the time `now`. During training, a copy in
+  // memory begins by itself, as soon as it is due and the previous copy is complete.
   void reach(double now);
   // Sets the progress to an exact number of steps.
   void arrives_at(double steps) { done_.steps = steps; }
@@ -63,17 +63,18 @@ class Progress {
   void begins_to_store(double now);
   // The present state is in storage; a write in progress is abandoned.
   void saved();
-  // The host at this place of the job has lost its memory, with the copies in it.
+  // The host at this place of the job has lost its memory, with the copies in it. A copy in
+  // progress is abandoned.
   void loses_host(int place, double now);
-  // After a failure: returns to the latest saved state. Returns the seconds of training that are
-  // lost.
+  // After a failure: abandons checkpoints in progress and goes back to the latest saved state.
+  // Returns the seconds of training that are lost.
   double go_back(double now);
   // Whether a restart reads from memory: every share of the copies has survived, and storage has no
   // later state.
   bool reads_memory() const { return memory_holds_ && memory_.kept.steps >= storage_.kept.steps; }
   // The seconds in which a restart reads the state.
   double reading_seconds() const;
-  // Every host has its copies again, after a restart or a complete copy.
+  // Records that every host has its copies again, after a restart or a complete copy.
   void restarted();
 
  private:
@@ -87,13 +88,13 @@ class Progress {
   Mark done_;
   // The progress and the time at the latest call of goes_on_at().
   Mark base_;
-  double pace_ = 0, told_at_ = 0;  // pace in steps per second
+  double pace_ = 0, told_at_ = 0;  // pace in steps per second; time of goes_on_at()
   double now_ = 0;
   Checkpointing storage_, memory_;
   // Whether each share of memory_.kept is in the memory of at least one host.
   bool memory_holds_ = false;
-  // By group, the number of hosts lost since the copy. A group is the hosts that hold the same
-  // shares.
+  // By group, the number of hosts lost since the latest copy or restart. A group is the hosts that
+  // hold the same shares.
   std::vector<int> lost_hosts_;
 };
 

@@ -18,8 +18,8 @@ class Replicas {
   int training_nodes() const { return training_ * nodes_each_; }
   bool trains(int replica) const { return at(replica).trains; }
   bool is_whole(int replica) const { return at(replica).nodes == nodes_each_; }
-  // How often the replica was stopped. A return that was scheduled in an earlier generation is
-  // invalid.
+  // How often stop() was called for the replica. A return that was scheduled in an earlier
+  // generation is invalid.
   int generation(int replica) const { return at(replica).generation; }
 
   void node_enters(int place) { ++at(of(place)).nodes; }
@@ -27,6 +27,8 @@ class Replicas {
   // Ends the replica's training and makes its scheduled returns invalid. Returns whether it
   // trained.
   bool stop(int replica);
+  // The replica trains from now on.
+  // REQUIRES: it is whole.
   void start(int replica);
   void stop_all();
   void clear();  // stops all and removes all nodes

@@ -27,7 +27,8 @@ struct EnumNames<HostUpdateCode> {
 
 struct OffloadOptions {
   OffloadTier optimizer = OffloadTier::device;
-  // Only for fsdp, which shards parameters (H115, H116).
+  // Memory that holds the shards of the parameters between their uses; only for fsdp, which shards
+  // parameters (H115, H116).
   OffloadTier parameters = OffloadTier::device;
   double fraction = 1;  // share of the parameters that the host updates (facts H113, H121b)
   HostUpdateCode update = HostUpdateCode::fused;

@@ -35,7 +35,7 @@ struct UpdateSchedule;  // results/schedule.hpp
 // job.
 struct Simulation {
   std::uint64_t seed = 1;
-  int steps = 100;           // largest number of optimizer steps to simulate after the first
+  int steps = 100;  // largest number of optimizer steps after the first (run_steps() may round up)
   bool interference = true;  // communication slows down concurrent compute (facts 112, 113)
   NetworkKind network = NetworkKind::flow;
   Engine engine = Engine::automatic;  // as the scenario says; see choose_engine() in run_steps.hpp
@@ -79,7 +79,8 @@ struct Job : PricedStep {
   // The kind of each rank's device: 0 = the machine's device; n >= 1 = the device of entry n - 1 of
   // QueuedWork::elsewhere. Empty = all ranks have the machine's device.
   std::vector<int> device_of_rank{};
-  // Factor on the lone time of every transfer, from an anchor (a measured step time).
+  // Factor on the time of every transfer without other traffic, from an anchor (a measured step
+  // time).
   double communication_scale = 1;
   Simulation simulation{};
 
@@ -107,7 +108,8 @@ struct StrategyResult {
   int simulated_steps = 0;       // including the first step and the steps before the steady state
   int simulated_micro_batches = 0;  // of one step; further micro-batches are equal to these
   bool phases = false;              // the simulated steps cover a run during which the rule changes
-  // Seconds of the mean step after the warm-up; absent = there is no warm-up.
+  // Seconds of the mean step after the warm-up; absent = there is no warm-up. Set by the caller of
+  // simulate().
   std::optional<double> later_step_seconds;
   StepSplit split;  // mean over ranks, and over the same steps as `step_seconds`
   // If there is a pipeline: the split and the memory of each stage.
@@ -184,7 +186,7 @@ class Strategy {
   // The precision in which operators compute if the scenario says `precision`. For example, FSDP
   // computes in the precision in which it gathers parameters.
   virtual Precision compute_precision(Precision precision) const { return precision; }
-  // Whether autocast is active in addition to that.
+  // Whether autocast is active in addition to compute_precision().
   virtual bool autocasts(Precision) const { return false; }
   // Whether batch norms stay in fp32 while other operators compute in a lower precision (FSDP1).
   virtual bool widens_batch_norm(Precision) const { return false; }

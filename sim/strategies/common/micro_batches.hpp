@@ -1,7 +1,7 @@
 // Skips the simulation of micro-batches that repeat. All micro-batches between the first and the
 // last of a step run the same program. If three in a row agree in every lane and in every part of
-// the step, the following ones are counted, not simulated. The last micro-batch is always
-// simulated. Used by the training loop.
+// the step, and if neither a host nor the loader is slower than the device, the following ones are
+// counted, not simulated. The last micro-batch is always simulated. Used by the training loop.
 #pragma once
 
 #include <vector>

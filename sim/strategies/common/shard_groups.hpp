@@ -30,7 +30,7 @@ ShardGroups shard_groups(const Job& job, int ranks, const char* field);
 ShardGroups expert_shard_groups(const Job& job);
 
 // The stage's communicators over these groups. If the groups are not hybrid, one communicator of
-// all ranks serves as both.
+// all ranks that hold the same parameters serves as both.
 Communicator& shards_of(TrainingContext& context, const ShardGroups& groups);
 Communicator& expert_shards_of(TrainingContext& context);
 Communicator& replicas_of(TrainingContext& context, const ShardGroups& groups);

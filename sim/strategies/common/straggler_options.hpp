@@ -80,7 +80,8 @@ struct Neighbour {
   LinkClass link = LinkClass::nic;
   std::vector<int> nodes;  // nodes of the links, as in SlowLink::node; empty = all nodes
   double share = 0.5;  // share of the link's rate in each direction that it takes while it sends
-  std::optional<double> lasts;  // length of a burst in seconds; absent = it always sends
+  // Length of a burst in seconds; absent, or equal to `every` = it always sends.
+  std::optional<double> lasts;
   std::optional<double> every;  // mean seconds from one burst to the next
   Location where = {};
 };

@@ -23,7 +23,8 @@ inline constexpr double usual_spread = 0.025;
 
 // Whether the job has any stragglers besides the fixed spread of equal ranks (per_rank).
 bool any(const Stragglers& stragglers);
-// Whether any drawn value differs from step to step. If so, each rank needs its own lane.
+// Whether any drawn value of a rank differs from step to step: jitter, slow periods, late batches.
+// If so, each rank needs its own lane.
 bool random(const Stragglers& stragglers);
 // Whether any neighbour (another job) sends in bursts, which are drawn.
 bool has_bursts(const Stragglers& stragglers);

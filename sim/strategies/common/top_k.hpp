@@ -7,8 +7,8 @@
 
 namespace lockstep {
 
-// Number of passes over all elements in addition to the selection, because unsent values are kept
-// for the next step (Lin et al. 2018): read the kept values, read the gradient, write the sum
+// Number of passes over all elements in addition to the selection, because unsent values are stored
+// for the next step (Lin et al. 2018): read the stored values, read the gradient, write the sum
 // without the sent values.
 inline constexpr double feedback_passes = 3;
 

@@ -96,10 +96,13 @@ class TrainingHooks {
   virtual void begin_forward(const MicroBatch&) {}
   virtual Program pre_forward(int) { co_return; }
   virtual void post_forward(int) {}
+  // In a pipeline, called before each of the two parts of a divided backward, and a second time for
+  // the last micro-batch, before end_backward().
   virtual void begin_backward(const MicroBatch&) {}
   virtual Program pre_backward(int) { co_return; }
   virtual Program post_backward(int) { co_return; }
-  // Called when the micro-batch's backward has been issued. Waits for the reductions that the
+  // Called when the micro-batch's backward has been issued; in a pipeline, for the last micro-batch
+  // only when the whole program of the stage has been issued. Waits for the reductions that the
   // update needs.
   virtual Program end_backward() { co_return; }
   // Called when all micro-batches of the step have been issued; the update comes next.

@@ -23,8 +23,10 @@ struct HostUpdate {
 
 // The work of one optimizer step on a rank. The host's part runs beside the device's part.
 struct UpdateWork {
-  QueuedWork norm, scaling;  // clipping: before, and after all ranks know the norm
-  QueuedWork optimizer;      // of the device's part
+  // Clipping: the kernels before all ranks know the norm, and the kernels afterwards. Strategies
+  // that need no time of `scaling` count all kernels as `norm`.
+  QueuedWork norm, scaling;
+  QueuedWork optimizer;  // of the device's part
   HostUpdate host;
   bool clips = false;  // the job clips gradients
 };

@@ -32,9 +32,10 @@ std::vector<int> arrival_order(const std::vector<GradientTensor>& tensors);
 
 // Cuts the tensors, in the order `order`, into buckets; the result is in the order in which buckets
 // are closed. A bucket is closed when it holds at least its cap, so it exceeds the cap by less than
-// one tensor, and no tensor is split. The first cap is for the first bucket, and so on; the last
-// cap is for all further buckets. Tensors of different element sizes never share a bucket (fact 5),
-// and experts never share one with other parameters (fact H5).
+// one tensor, and no tensor is split; buckets below their cap are closed at the end. Tensors of
+// different element sizes never share a bucket (fact 5), and experts never share one with other
+// parameters (fact H5). In each of these kinds, the first cap is for the first bucket, and so on;
+// the last cap is for all further buckets.
 std::vector<Bucket> cut_buckets(const std::vector<GradientTensor>& tensors,
                                 const std::vector<int>& order, const std::vector<double>& caps);
 

@@ -23,10 +23,12 @@ std::vector<GradientReady> gradients_ready(const Job& job);
 double negotiation_seconds(const Job& job);
 
 // The buckets of a step, as the thread fuses tensors in the order of their arrival. A cycle takes
-// the tensors whose backward has been issued. A bucket is closed before it would exceed
-// `threshold`; a larger tensor is a bucket of its own. The thread waits for the data of each bucket
-// before it looks for ready tensors again (operations.cc: PerformOperation). `ready` is by layer;
-// `negotiation` is in seconds. Sets Bucket::delay to the delay by cycle and negotiation.
+// the tensors whose backward has been issued. A bucket is closed at the end of a cycle, before it
+// would exceed `threshold`, and before a tensor of another element size or before a change between
+// experts and other parameters. A tensor above `threshold` is a bucket of its own. The thread waits
+// for the data of each bucket before it looks for ready tensors again (operations.cc:
+// PerformOperation). `ready` is by layer; `negotiation` is in seconds. Sets Bucket::delay to the
+// delay by cycle and negotiation.
 std::vector<Bucket> fuse_when_ready(const std::vector<GradientTensor>& tensors,
                                     const std::vector<GradientReady>& ready,
                                     const HorovodFusion& fusion, double negotiation);

@@ -101,8 +101,9 @@ void describe(Visitor&, OneBitHook&) {}
 struct BucketFusion {};  // PyTorch: buckets of bucket_size, equal in every step
 // Horovod: the gradients that are ready when a background thread checks (fact H129).
 struct HorovodFusion {
-  double cycle = 1e-3;                       // seconds between two checks (HOROVOD_CYCLE_TIME)
-  double threshold = 128 * 1024.0 * 1024.0;  // largest bucket in bytes (HOROVOD_FUSION_THRESHOLD)
+  double cycle = 1e-3;  // shortest time between two checks, in seconds (HOROVOD_CYCLE_TIME)
+  // Largest bucket of several tensors, in bytes (HOROVOD_FUSION_THRESHOLD).
+  double threshold = 128 * 1024.0 * 1024.0;
 };
 using GradientFusion = std::variant<BucketFusion, HorovodFusion>;
 template <>

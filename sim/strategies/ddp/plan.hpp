@@ -11,17 +11,21 @@
 
 namespace lockstep {
 
-// The actions at a cut. One or more buckets are full after the layers between the previous cut and
-// this one.
+// The actions at a cut, which is a place between two layers of backward, or its end. A cut
+// launches the buckets that the layers since the previous cut have filled, and full buckets that
+// had to wait for earlier ones. The last cut may launch none. Without overlap, the last cut is the
+// only one and launches all buckets.
 struct DdpCut {
-  QueuedWork copies;  // copies of these layers' gradients into buckets, with the division [7]
+  // Copies of these layers' gradients into buckets, with the division [7]. None for Horovod, and if
+  // fp32 main gradients already lie in the buckets.
+  QueuedWork copies;
   // Indices of the buckets whose reduction starts at the cut, in order [8].
   std::vector<int> launches;
 };
 
 // A bucket with the costs of its reduction.
 struct PlannedBucket {
-  double delay = 0;     // seconds before the all-reduce that Horovod's cycle and negotiation take
+  double delay = 0;     // Horovod: seconds of cycle and negotiation before the all-reduce
   QueuedWork joined;    // Horovod's copy of the tensors into its buffer; runs beside backward
   HookPlan hook;        // the reduction: the plain all-reduce or a communication hook
   QueuedWork copy_out;  // copies back into .grad; run after backward [12]
@@ -43,7 +47,8 @@ struct SharedStatistics {
 
 // The passes, cuts and buckets of a micro-batch that reduces its gradients.
 struct DdpSchedule {
-  // Its units are first the cuts in the order of backward, then the SyncBatchNorm layers.
+  // Unit numbers in `passes`: first the cuts in the order of backward, then the SyncBatchNorm
+  // layers.
   Passes passes;
   std::vector<DdpCut> cuts;
   std::vector<PlannedBucket> buckets;  // in the order of their launch
@@ -58,24 +63,29 @@ struct DdpPlan {
   // Copies of the buffers into one tensor before the broadcast, and back afterwards.
   QueuedWork buffer_copies;
   std::vector<SharedStatistics> statistics;  // in the order of the layers
-  // Passes of micro-batches that reduce nothing; their units are the SyncBatchNorm layers.
+  // Passes of micro-batches that reduce nothing: of the step's first one, and of later ones, which
+  // add to its gradients. Their units are the SyncBatchNorm layers.
   Passes alone, alone_adding;
-  PricedTransfer bitmap;   // all-reduce of flags that mark the parameters that were used [19]
-  PricedTransfer indices;  // broadcast of the indices or the sizes of the rebuilt buckets [3]
+  // The next two transfers have no seconds if the options do not need them.
+  PricedTransfer bitmap;  // all-reduce of flags that mark the parameters that were used [19]
+  // One broadcast about the rebuilt buckets. After step 0 it is issued twice: for their indices,
+  // then for their sizes [3].
+  PricedTransfer indices;
 };
 
-// Plans the steps of one part of the model and computes their costs. If no other rank holds the
-// same parameters, nothing is reduced.
+// Plans the steps of one part of the model and computes their costs. If the job has only one copy
+// of the model, nothing is reduced.
 DdpPlan ddp_plan(TrainingContext& context, const Replica& replica, const DdpOptions& options);
 
-// Indices of the SyncBatchNorm layers; empty without `sync_batch_norm`, and on one GPU.
+// Indices of the SyncBatchNorm layers; empty without `sync_batch_norm`, and if the job has only one
+// copy of the model.
 std::vector<int> shared_statistics(const Job& job, const DdpOptions& options);
 
 // Whether the job uses Megatron's local DDP. It has all gradients in one buffer, divides the buffer
 // in one pass and reduces it as a whole after backward (model/distributed.py:
 // DistributedDataParallel, allreduce_gradients).
 bool keeps_one_buffer(const Job& job, const DdpOptions& options);
-// The options, completed by values that follow from the job: one bucket for Megatron's local DDP.
+// The options; for Megatron's local DDP, changed to one bucket that holds the gradients.
 DdpOptions options_for(const Job& job, DdpOptions options);
 
 // Bytes of one gradient element in `.grad` and in the buckets.

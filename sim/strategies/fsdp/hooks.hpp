@@ -26,8 +26,8 @@ class FsdpHooks : public TrainingHooks {
     return plan_.layout.once_a_step && !plan_.layout.options.reshard_in_pipeline && !batch.first;
   }
   void begin_forward(const MicroBatch& batch) override;
-  // Makes the compute stream wait for all reductions; with CPU offload the host waits, too (facts
-  // 42, 59).
+  // If the micro-batch reduces gradients: makes the compute stream wait for all reductions. If the
+  // host updates parameters without delay, the host waits, too (facts 42, 59).
   Program end_backward() override;
   void begin_backward(const MicroBatch& batch) override;
   Program end_micro_batches() override;
@@ -43,16 +43,16 @@ class FsdpHooks : public TrainingHooks {
 
   // The event that a unit's parameters, or the output of its all-gather, are available.
   Event& ready(int u) { return ready_[static_cast<std::size_t>(u)]; }
-  // Adds a stream of casts and copies. With CPU offload, a wait for the stream counts as
-  // communication, because its transfers to and from the host take longest; otherwise the wait
+  // Adds a stream of casts and copies. If the host updates parameters, a wait for the stream counts
+  // as communication, because its transfers to and from the host take longest; otherwise the wait
   // counts as copies.
   StreamId add_stream(const std::string& name);
   // Issue a collective: over the ranks that share the unit's shards, or over the replicas of a
   // shard.
   Event over_shards(const FsdpUnitPlan& unit, const PricedTransfer& transfer, const Event& after);
   Event over_replicas(const PricedTransfer& transfer, const Event& after);
-  // The kernels after a reduction: division, cast, and in later micro-batches the addition to the
-  // shard's gradient.
+  // The kernels after a reduction: division and cast; if every micro-batch reduces, in later ones
+  // also the addition to the shard's gradient.
   const QueuedWork& after_reduce(const FsdpUnitPlan& unit) const;
 
   TrainingContext& context_;

@@ -11,8 +11,8 @@
 namespace lockstep {
 
 struct FsdpLayout {
-  // The options after PyTorch's own rules (fact 28): no_shard on one rank; no hybrid mode with one
-  // replica.
+  // The options after PyTorch's own rules (fact 28): no_shard if a shard group has one rank; no
+  // hybrid mode with one replica. On CPUs, `offload` is removed.
   FsdpOptions options;
   ShardGroups groups;         // for all parameters but experts
   ShardGroups expert_groups;  // for experts
@@ -61,7 +61,8 @@ struct FsdpLayout {
 // otherwise 0.
 int shards_of_node(const Job& job);
 
-// Throws ConfigError if the job or its nodes cannot be divided into groups of shard_group ranks.
+// Throws ConfigError if the job or its nodes cannot be divided into groups of shard_group ranks, or
+// with ZeRO++ into groups of the ranks of a node.
 FsdpLayout fsdp_layout(const Job& job, const FsdpOptions& options);
 
 }  // namespace lockstep

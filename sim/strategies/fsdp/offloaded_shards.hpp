@@ -15,7 +15,7 @@ class OffloadedShards {
   // shard has arrived, or `after` if the shard is stored on the device.
   Event to_device(StreamId stream, const FsdpUnitPlan& unit, const Event& after);
   // Copies a unit's reduced gradients, after `after`, to the tier from which the update reads them.
-  // Returns the event that they have arrived.
+  // Returns the event that they have arrived, or `after` if the device updates them.
   Event gradients_to_host(StreamId stream, const FsdpUnitPlan& unit, const Event& after);
 
  private:

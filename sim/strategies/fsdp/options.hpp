@@ -110,7 +110,8 @@ struct FsdpOptions {
   double reduce_bytes = 0;  // bytes of one reduced element (reduce_dtype); 0 = gather_bytes
   bool autocast = false;    // in addition to mixed precision: norms and loss in fp32
   bool sync_every_micro_batch = true;  // false = no_sync while accumulating (fact 45)
-  // FSDP2 (fact H45); false = parameters are gathered once a step.
+  // FSDP2 in a pipeline (fact H45): true = units are resharded after each forward; false =
+  // parameters are gathered once a step.
   bool reshard_in_pipeline = false;
   int shard_group = 0;  // number of ranks of a hybrid mode's shard group; 0 = one node
   // FSDP1 only: parameters are aligned to 16 bytes, and each has a view (fact 27).

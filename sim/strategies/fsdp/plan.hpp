@@ -31,9 +31,10 @@ struct FsdpUnitPlan {
   QueuedWork after_gather;   // FSDP2's copy-out, on the compute stream (fact 48)
   // Copy into the collective's input, on the compute stream (facts 40, 52).
   QueuedWork join_gradients;
-  QueuedWork accumulate;     // addition to unsharded gradients that no_sync kept (facts 45, 58)
-  QueuedWork before_reduce;  // FSDP1: cast and pre-division (fact 39)
-  QueuedWork after_reduce;   // post-division, cast (fact 39)
+  QueuedWork accumulate;  // addition to unsharded gradients that no_sync kept (facts 45, 58)
+  // FSDP1: cast and pre-division (fact 39). FSDP2: pre-division in fp16 (fact 56).
+  QueuedWork before_reduce;
+  QueuedWork after_reduce;        // post-division, cast (fact 39)
   QueuedWork after_later_reduce;  // after_reduce and addition to the shard's gradient (fact 45)
   FsdpNodePlan nodes;
   bool expert = false;       // whether it is sharded over the ranks that hold the same experts
@@ -47,9 +48,9 @@ struct FsdpPlan {
   std::vector<FsdpUnitPlan> units;  // by unit of the layout
   HookPlaces hooks;
   Passes passes;
-  UpdateWork update;
+  UpdateWork update;        // set by fsdp.cpp, not by fsdp_plan()
   double hook_seconds = 0;  // host seconds of one hook
-  PricedTransfer scalar;    // all-reduce of one number over the shard group
+  PricedTransfer scalar;    // all-reduce of one number over the shard group; none without sharding
 
   const FsdpUnitPlan& unit(int u) const { return units[static_cast<std::size_t>(u)]; }
 };

@@ -61,7 +61,8 @@ class UnitTensors {
   UnitTensors(Tape& tape, const FsdpLayout& layout);
 
   // Allocates tensors that together are as large as the unit's shard, with this number of bytes per
-  // element. Each is divided into `tensors` equal ones, for example Adam's two moments.
+  // element. If `kind` is not parameters, FSDP2 leaves out frozen parameters. Each tensor is
+  // divided into `tensors` equal ones, for example Adam's two moments.
   std::vector<Block> like_shard(const ShardedUnit& unit, MemoryKind kind, double bytes_per_element,
                                 int tensors = 1);
   // Allocates the output of the all-gather, and the copies of the shard that the all-gather needs.

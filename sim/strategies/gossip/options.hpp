@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// The ranks with which a rank of AD-PSGD may average.
+// The odd ranks that an even rank of AD-PSGD may ask for an average: all, or its neighbours on the
+// ring.
 enum class PairPartners : std::uint8_t { any, ring };
 template <>
 struct EnumNames<PairPartners> {

@@ -50,7 +50,7 @@ class Books {
   void end_step(int worker);
   // Counts the worker's step. Returns whether one more step of all ranks is complete.
   bool count_step(int worker);
-  // A transfer begins (+1) or ends (-1).
+  // A transfer begins (+1) or ends (-1). When it ends, its bytes are counted.
   void transfer(const PsParcel& parcel, int change);
   // A collective of a node, which moves no bytes over a route, begins (+1) or ends (-1).
   void communicate(const PsParcel& parcel, int change);

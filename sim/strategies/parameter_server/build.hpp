@@ -35,9 +35,9 @@ PsJob build_parameter_server(const Job& job, const ParameterServerOptions& optio
 // REQUIRES: system.messages is complete.
 void add_segments(const Job& job, const ParameterServerOptions& options, const StepCosts& costs,
                   PsSystem& system);
-// The system has one worker for each rank. If ranks run in step, replaces all equal ranks by one
-// worker, and translates core_of_server from ranks to workers. Sets `factor`, `late_input` and
-// `steady`.
+// The system has one worker for each rank. If ranks run in step and nothing is random, replaces all
+// equal ranks by one worker. Translates core_of_server from ranks to workers. Sets `factor`,
+// `late_input` and `steady`.
 void fold_workers(const Job& job, const ParameterServerOptions& options, PsSystem& system);
 // By rank: its number of samples, divided by the mean number. Empty = all ranks draw from the same
 // samples.

@@ -48,7 +48,7 @@ struct PsLink {
 struct PsLinks {
   struct Way {
     PsRoute push, pull;
-    bool one_lane = false;
+    bool one_lane = false;  // as PsWay::one_lane
   };
   std::vector<PsLink> links;
   std::vector<std::vector<Way>> ways;  // [rank][place]
@@ -64,7 +64,8 @@ PsLinks server_links(const Job& job, const ParameterServerOptions& options,
 // on.
 std::vector<int> shared_cores(const Job& job, const std::vector<ServerPlace>& places, int servers);
 
-// The cost of a lone message on a route that has a measured curve (route.measured > 0).
+// The cost of a message without other traffic, on a route that has a measured curve
+// (route.measured > 0).
 CopyCost measured_copy(const Machine& machine, const PsRoute& route, double bytes);
 
 // Sets the links and routes of the system, and makes a worker with its ways for each rank. Returns,

@@ -12,8 +12,7 @@
 
 namespace lockstep {
 
-// The parcels of one worker that are carried one after the other: by priority, the smallest value
-// first, then in order of arrival.
+// A queue of one worker's parcels: by priority, the smallest value first, then in order of arrival.
 class ParcelLane {
  public:
   void add(int priority, const PsParcel& parcel) { waiting_.push({priority, added_++, parcel}); }
@@ -43,7 +42,7 @@ class LocalStage {
  public:
   // `done` is called with each parcel after its collective has ended.
   LocalStage(PsRun& run, Books& books, std::function<void(const PsParcel&)> done);
-  // Queues the parcel's collective behind the others of its worker and direction. If the collective
+  // Queues the parcel's collective in the lane of its worker and direction. If the collective
   // takes no time, calls `done` at once.
   void put(const PsParcel& parcel);
 

@@ -18,10 +18,12 @@ namespace lockstep {
 // sets them.
 std::vector<PsMessage> make_messages(std::vector<Key> keys, int servers, bool by_key, bool join,
                                      double smallest);
-// Whether gradients are pushed as soon as they are ready. False if workers clip gradients, because
-// clipping first needs the norm of all gradients.
+// Whether gradients are pushed as soon as they are ready (`overlap`). False if workers clip
+// gradients before they push, because clipping first needs the norm of all gradients. With `update:
+// workers`, workers clip only the pulled sum.
 bool pushes_overlap(const Job& job, const ParameterServerOptions& options);
-// Whether each key is a message; otherwise all keys of a server are one message.
+// The argument `by_key` of make_messages(): whether a server's keys travel in several messages;
+// otherwise all keys of a server are one message.
 bool travel_by_key(const Job& job, const ParameterServerOptions& options);
 
 // Whether a server's seconds for a message were measured, interpolated or modelled.
@@ -38,7 +40,8 @@ int ranks_that_reduce(const Job& job, const ParameterServerOptions& options);
 inline bool workers_update(const ParameterServerOptions& options) {
   return options.update == UpdatePlace::workers;
 }
-// Sets the place, bytes and server seconds of a message. Throws as ranks_that_reduce() does.
+// Sets the place and the bytes of a message, the server's seconds for it, and the seconds of a
+// node's collectives. Throws as ranks_that_reduce() does.
 // REQUIRES: the message's server, elements, tensors and pieces are set.
 ServiceProvenance price(const Job& job, const ParameterServerOptions& options,
                         const std::vector<ServerPlace>& places, PsMessage& message);
@@ -51,7 +54,7 @@ Weighting weighting(const ParameterServerOptions& options);
 double push_element_bytes(const ParameterServerOptions& options, Precision precision);
 
 // The work on the compute stream that compresses the message's gradients before a worker pushes
-// them; no work without compression.
+// them; no work without compression, or if `fp16` finds gradients of two bytes.
 QueuedWork compression_work(const Job& job, const ParameterServerOptions& options,
                             const PsMessage& message);
 

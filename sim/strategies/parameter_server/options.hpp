@@ -207,9 +207,12 @@ struct ParameterServerOptions {
   UpdatePlace update = UpdatePlace::servers;  // workers: servers only sum (fact 77)
   bool local_reduction = false;  // a node pushes the sum of its GPUs' gradients (facts 74, H128)
   KeyRule keys = KeyRule::split_large;
-  // Bytes of the parts into which keys are cut; 0 = one key for each tensor (facts 72, 75).
+  // Largest bytes of a key; larger keys are cut. 0 = only the rule `keys` cuts tensors (facts 72,
+  // 75).
   double partition_bytes = 0;
-  bool overlap = false;       // push each key as soon as its gradient is ready
+  // Push each key as soon as its gradient is ready; pushes_overlap() of messages.hpp has an
+  // exception.
+  bool overlap = false;
   bool pull_overlap = false;  // compute each layer as soon as its weights have come back
   bool priority = false;      // messages of front layers are sent first (facts 73, 76)
   // Largest number of a worker's pushes under way; 0 = one to each server (fact 76).

@@ -18,9 +18,9 @@ class Servers {
   // workers.
   Servers(PsRun& run, Books& books, Wire& wire);
 
-  // The loop of a server, which takes messages in order of arrival. A serial server works on only
-  // one message, including its transfer, at the same time. Never returns; the end of the run
-  // cancels it.
+  // The loop of a server, which takes messages from its inbox in order. A serial server works on
+  // only one message, including its transfer, at the same time; if each push is an update, it sends
+  // an answer before it takes further messages. Never returns; the end of the run cancels it.
   Program serve(int server);
   // Changes the rule. Pushes that wait for an update under the old rule become one update, and
   // workers that the new rule does not block continue. Null: the rule does not change.

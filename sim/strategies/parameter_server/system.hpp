@@ -52,8 +52,9 @@ struct PsMessage {
   int needed_by = 0;
   double push_bytes = 0;
   double pull_bytes = 0;
-  // Server time for a push of one rank: the first gradient of an update is stored, each further one
-  // is added to it, and then the sum is applied once.
+  // Server time for a push of one rank. If an update has several pushes, the first gradient is
+  // stored (keep), each further one is added to it (accumulate), and then the sum is applied once
+  // (update). If it has one push, only update_seconds counts.
   double keep_seconds = 0;
   double accumulate_seconds = 0;
   double update_seconds = 0;
@@ -109,7 +110,7 @@ struct PsRoute {
   auto operator<=>(const PsRoute&) const = default;
 };
 
-// The flow that represents a lone message on a route with a measured curve.
+// The flow that represents a message on a route with a measured curve.
 struct PsFlow {
   double bytes = 0;  // at the route's cap they take the time of the curve
   // Share, 0 to 1, that is still in buffers on the route when a serial server has finished sending.
@@ -156,7 +157,9 @@ struct PsSystem {
   int batches = 1;  // number of optimizer batches in a step; workers push after the last one
   bool pull_overlap = false;  // forward begins with the layers whose weights have come back
   bool priorities = false;    // messages of front layers overtake others that wait to be sent
-  int credit = 0;  // largest number of a worker's pushes under way; 0 = one to each server
+  // Largest number of a worker's pushes under way; 0 = one to each server (or to each place:
+  // PsWay::one_lane).
+  int credit = 0;
   std::vector<double> links;  // bytes/s in one direction
   std::vector<PsRoute> routes;
   std::vector<PsNeighbour> neighbours;

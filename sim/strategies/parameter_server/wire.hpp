@@ -1,8 +1,9 @@
 // The wire carries messages between workers and servers over routes. A worker or a server sends a
-// parcel (a message of one worker; system.hpp). Couriers, which are programs, carry the parcels of
-// each lane one after the other. A push ends in the server's inbox; an answer (the weights that a
-// server sends back) ends in the worker's count of missing messages. Private to
-// sim/strategies/parameter_server.
+// parcel (a message of one worker; system.hpp) and puts it into a lane, which is a queue of one
+// worker's parcels (ParcelLane). A program, the lane's courier, carries the parcels of a lane one
+// after the other; with `credit`, a lane of pushes has several couriers. A push ends in the
+// server's inbox. An answer (the weights that a server sends back) reduces the worker's count of
+// missing messages. Private to sim/strategies/parameter_server.
 //
 //   push  Wire::send -> node's reduce-scatter -> lane, courier -> inbox of the server
 //   pull  Wire::send -> lane, courier -> node's all-gather -> missing() falls, the bell rings

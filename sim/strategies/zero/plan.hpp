@@ -19,7 +19,7 @@ namespace lockstep {
 // The groups of ranks that share state, and the buckets; without costs. Time and memory use the
 // same layout.
 struct ZeroLayout {
-  ZeroOptions options;
+  ZeroOptions options;  // without `offload` on CPUs, because the state already is in host memory
   ShardGroups groups, expert_groups;    // for all parameters but experts; for experts
   int gradient_bytes = 4;               // of one element
   std::vector<GradientTensor> tensors;  // all gradients, in definition order
@@ -47,10 +47,11 @@ struct ZeroLayout {
   double share(bool expert = false) const {
     return 1.0 / (expert ? expert_groups.ranks : groups.ranks);
   }
-  // If tensors stay whole: by tensor, whether the rank with the most elements updates it. Empty if
+  // If tensors stay whole: by tensor, whether the rank with the most elements updates it. Experts
+  // are assigned separately from other tensors, and the fullest rank of each kind counts. Empty if
   // each rank updates a part of every tensor.
   std::vector<bool> whole_tensors() const;
-  // The parameters that the rank with the most elements updates, on its device or on its host.
+  // Number of elements and tensors that the fullest rank updates, on its device or on its host.
   TensorShare updated() const;
 };
 
@@ -59,7 +60,8 @@ ZeroLayout zero_layout(const Job& job, const ZeroOptions& options);
 
 // The costs of a bucket. A transfer without seconds does not happen.
 struct ZeroBucket {
-  // Over the ranks that share a copy; if it is an all-reduce, over all ranks.
+  // Over the ranks that share a copy; if it is an all-reduce, over all ranks that hold these
+  // parameters.
   PricedTransfer reduce;
   PricedTransfer replicate;  // all-reduce of the shards between the copies
   PricedTransfer to_host;    // copy of the rank's shard, if the host updates it
@@ -71,7 +73,7 @@ struct ZeroBucket {
 // The actions at a cut. One or more buckets are full after the layers between the previous cut and
 // this one.
 struct ZeroCut {
-  QueuedWork copies;         // copies of these layers' gradients into buckets
+  QueuedWork copies;         // copies of gradients into these buckets; none for fp32 main gradients
   std::vector<int> buckets;  // indices of the full buckets, in the order of their reduction
 };
 
@@ -81,14 +83,15 @@ struct ZeroPlan {
   std::vector<ZeroBucket> buckets;
   std::vector<ZeroCut> cuts;
   // The passes of a micro-batch: [whether it is the step's first][whether it reduces gradients].
-  // The units are first the buckets (pre_forward waits for a bucket's parameters), then the cuts
-  // (post_backward).
+  // The units are first the buckets (with ParameterGather::with_forward, pre_forward waits for a
+  // bucket's parameters), then, if it reduces, the cuts (post_backward).
   Passes passes[2][2];
   QueuedWork add_shard;  // stage 2: addition of a later micro-batch's shard to the sum so far
-  // Stage 2: for this addition, the sum so far is copied back from the host.
+  // Stage 2 with offload: for this addition, the sum so far is copied back from the host.
   bool shards_return = false;
-  PricedTransfer scalar;  // all-reduce of one number over the shard group
-  UpdateWork update;      // of the rank with the most elements
+  // All-reduce of one number over the shard group; no seconds if every rank has all gradients.
+  PricedTransfer scalar;
+  UpdateWork update;  // of the rank with the most elements
 };
 
 // Plans the steps of one part of the model and computes their costs.

@@ -40,8 +40,8 @@ class WorkerPace {
   std::vector<std::deque<Step>> latest_;  // by worker
 };
 
-// Whether all ranks wait for the same update in every step of the run. If so, ranks can be folded
-// into one worker, and their steps may repeat exactly.
+// Whether all ranks wait for the same update in every step of the run. If so, and if nothing is
+// random, one worker can represent all equal ranks (build.hpp: fold_workers()).
 bool keeps_step(const PsSystem& system, int ranks);
 
 // Decides when the rule of a run changes. Keeps references to the system, which must outlive it.

@@ -17,8 +17,9 @@ namespace lockstep {
 
 // The rule of one message (a key, or all keys of a server). As in ps-lite, each message has its
 // own: one key may be pulled while another still waits for pushes. The default is asynchronous:
-// each push is an update, and no worker waits (fact 69). Numbers of pushes count ranks, because one
-// simulated worker may represent several equal ranks. Workers are indices into PsSystem::workers.
+// each push is an update, and no worker waits (fact 69). Workers are indices into
+// PsSystem::workers. One worker may represent several equal ranks: pushes() and pushes_per_update()
+// count its push once for each rank; settle() and begin_midway() count it once.
 //
 // The server calls for each push, in this order:
 //   drops()             -> true: settle(), then may_go_on() decides about the answer
@@ -31,12 +32,13 @@ class MessageRule {
  public:
   virtual ~MessageRule() = default;
   // Called if the rule begins during a run. `earlier` is, by worker, the number of pushes of steps
-  // that have begun under the previous rule and are not settled (applied or dropped) yet. Each of
-  // these pushes is an update of its own. The reason: earlier messages of the same step were
-  // already answered without waiting. If the rest waited, the messages of one step would be
-  // combined with different steps of the other workers.
+  // that have begun under the previous rule and are not settled (applied or dropped) yet. The
+  // pushes among them that already wait at the server become one update together. Each push that
+  // arrives later becomes an update of its own, unless it is dropped. The reason: earlier messages
+  // of the same step were already answered without waiting. If the rest waited, the messages of one
+  // step would be combined with different steps of the other workers.
   void begin_midway(std::vector<int> earlier) { earlier_ = std::move(earlier); }
-  // The number of pushes in the update that will contain the worker's next push.
+  // The number of pushes, counted by rank, in the update that will contain the worker's next push.
   int pushes_per_update(int worker) const { return is_earlier(worker) ? 1 : pushes(); }
   // A push of the worker was applied or dropped at `now`, in seconds of simulated time.
   void settle(int worker, double now) {
@@ -51,16 +53,16 @@ class MessageRule {
   // had `version` updates.
   virtual bool drops(std::int64_t /*read*/, std::int64_t /*version*/) const { return false; }
   // Whether the worker may pull directly after the update that contains its push. If not, the
-  // worker waits until may_go_on() is true. Must be called once for each push, because DSSP counts
-  // the calls.
+  // worker waits until may_go_on() is true. DSSP counts the calls.
+  // REQUIRES: called once for each push of an update whose worker has no answer yet.
   virtual bool may_pull(int /*worker*/) { return true; }
   // Whether the worker may pull after a wait, after a dropped push, or before its first step.
   virtual bool may_go_on(int /*worker*/) const { return true; }
 
  private:
-  // The number of pushes in an update; 1 = each push is an update.
+  // The number of pushes, counted by rank, in an update; 1 = each push is an update.
   virtual int pushes() const { return 1; }
-  // Counts one more settled push of the worker.
+  // Called for each settled push of the worker. A worker's clock is the number of these pushes.
   virtual void advance_clock(int /*worker*/, double /*now*/) {}
   bool is_earlier(int worker) const { return !earlier_.empty() && earlier_[at(worker)] > 0; }
 
@@ -72,17 +74,18 @@ using PsRule = std::function<std::unique_ptr<MessageRule>(int workers)>;
 
 // Each push is an update, and no worker waits (async, elastic).
 PsRule asynchronous();
-// Each update uses the pushes of `ranks - backup` ranks; later pushes are dropped (sync).
+// Each update uses the pushes of `ranks - backup` ranks, and workers wait for it (sync). With
+// `backup` > 0, pushes whose gradients were computed on older weights are dropped.
 PsRule bulk_synchronous(int ranks, int backup = 0);
-// For each update, `drawn` workers are drawn (McMahan et al. 2017), and the update does not wait
-// for `backup` of these workers. Draws are keyed by seed and version.
+// For each update, `drawn` workers are drawn (McMahan et al. 2017). The update uses the first
+// `drawn - backup` pushes; later pushes are dropped. Draws are keyed by seed and version.
 PsRule sampled_synchronous(int drawn, int backup, std::uint64_t seed);
-// An update from every floor(ranks / splitting) pushes: about `splitting` updates in a round of all
-// ranks.
+// Each update uses floor(ranks / splitting) pushes, at least 1. If every rank pushes once, about
+// `splitting` updates are made.
 PsRule softsync(int ranks, int splitting);
-// Each push is an update, and a worker is at most `bound` clocks ahead of the slowest worker (ssp,
-// modified-async). `highest` is the largest value of an adaptive bound (DSSP); 0 = the bound is
-// fixed.
+// Each push is an update. A worker waits while its clock, the number of its applied pushes, is more
+// than `bound` ahead of the slowest worker's clock (ssp, modified-async). `highest` is the largest
+// value of an adaptive bound (DSSP); 0 = the bound is fixed.
 PsRule stale_synchronous(int bound, int highest = 0);
 
 // The rule that the options name. Throws ConfigError if the options do not fit `ranks` ranks, for
