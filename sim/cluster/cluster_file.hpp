@@ -24,7 +24,8 @@ struct NodesSpec {
   Location platform_where, nodes_where;
 };
 
-// `elastic:` of a workload: its jobs may run on fewer or more GPUs than they ask for.
+// `elastic:` of a workload: under the policy of this name, its jobs may run on fewer or more GPUs
+// than they ask for.
 struct ElasticSpec {
   int least = 1;  // GPUs that a job can start with
   int most = 0;   // 0 = the job's requested count

@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// A complete event of the trace ("ph": "X"). Events of other kinds than these four are dropped.
+// A complete event of the trace ("ph": "X"). read_trace() drops events without a duration, and
+// events of other kinds than these four.
 struct TraceEvent {
   // op: an operator on the CPU. kernel: work of the GPU, including copies. runtime: a call of
   // CUDA's runtime or driver. annotation: record_function(), and annotations of the profiler

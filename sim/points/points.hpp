@@ -33,8 +33,8 @@ struct Point {
   std::shared_ptr<const Strategy> strategy;
   // The input of strategy->simulate(): step, machine, mesh, costs, stragglers, seed.
   Job job;
-  // The stragglers for a second simulation that shows what the scenario's stragglers cost: only the
-  // fixed spread between ranks (per_rank_sigma) is left. Absent if the scenario names no
+  // The stragglers for a second simulation, which shows the cost of the scenario's stragglers: only
+  // the fixed spread between ranks (per_rank_sigma) is left. Absent if the scenario names no
   // stragglers.
   std::optional<Stragglers> usual;
   // Number of simulations, with the seeds job.simulation.seed, job.simulation.seed + 1, ... Absent

@@ -58,9 +58,9 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
 
 // One summary per group in order of first appearance. Calibration rows form groups of their own,
 // with " (calibration)" after the name. Then come a summary of all tests of prediction, and
-// summaries of the tests on one GPU, on several GPUs of one node, and on several nodes. A summary
-// that would have no tests, or all of them, is left out. "fits" rows have no relative error and are
-// left out.
+// summaries of the tests on one GPU, on several GPUs of one node, and on several nodes. Each of the
+// last three is left out if it would contain no test or every test. "fits" rows have no relative
+// error and are left out.
 std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows);
 
 Table validation_table(const std::vector<ValidationRow>& rows);

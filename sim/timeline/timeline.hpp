@@ -21,7 +21,8 @@ namespace lockstep {
 
 // The ranks and steps that are recorded.
 struct TimelineOptions {
-  // Empty = at most four ranks that differ, evenly spaced.
+  // Empty = at most four ranks of each group that differ, evenly spaced. Servers are always chosen
+  // so, at most eight.
   std::vector<int> ranks{};
   // First and last recorded step. Step 0, the first step of the run, differs from all later steps
   // (bucket sizes, optimizer state).
@@ -64,9 +65,9 @@ class Timeline final : public Observer {
   // asynchronous rank did not complete the step.
   // REQUIRES: `rank` is one of ranks().
   std::vector<ChakraNode> chakra(int rank) const;
-  // The work of the first recorded rank, of one rank of each other pipeline stage, and of the first
-  // server, while the first rank's device is in step `index`. The host may already issue the next
-  // step then. The result has no lanes if the step was not recorded.
+  // The work of the first recorded rank and of the first server, and the compute work of one rank
+  // of each other pipeline stage, while the first rank's device is in step `index`. The host may
+  // already issue the next step then. The result has no lanes if the step was not recorded.
   StepTimeline step(int index) const;
 
  private:
