@@ -17,7 +17,7 @@ struct CheckpointCosts {
   double bytes = 0;          // of the whole state
   double host_bytes = 0;     // of one host's share of the state
   double write_seconds = 0;  // to write to storage from the hosts' memory, or to read back
-  double copy_seconds = 0;   // between a host's devices and its memory; see the .cpp
+  double copy_seconds = 0;   // between devices and host memory (CPU updates: within host memory)
   double fetch_seconds = 0;  // to fetch a share over an idle network; 0 = no network
 };
 // Computes the costs of one checkpoint of `point`. Throws ConfigError if the strategy refuses the

@@ -28,7 +28,8 @@ struct AlternativeRow {
   int alternative = 0, prediction = 0;
 };
 
-// The answers of all alternatives of a question. REQUIRES: at least one alternative.
+// The answers of all alternatives of a question.
+// REQUIRES: at least one alternative.
 struct AlternativesRecord {
   std::vector<AlternativeResult> alternatives;
   std::vector<AlternativeRow> order;  // of all predictions, in the order of the table

@@ -22,7 +22,7 @@ struct MeasuredPoint {
 };
 
 // Live bytes in one GPU's memory during a step, by moment, in the order in which the host issues
-// work.
+// work. A long step has only the highest of several neighbouring moments.
 struct MemoryCurve {
   struct Moment {
     std::string text;  // "backward of layer4.2.conv3"

@@ -49,12 +49,12 @@ class Judge {
   Judge(const InputFiles& files, const RecommendOptions& options)
       : files_(files), options_(options) {}
 
-  // Judges the jobs in order. The run has two lower bounds: its compute without communication, and
-  // its communication without compute. A job is not simulated in three cases: it does not fit into
-  // memory; a bound exceeds the deadline or costs more than the budget; a bound exceeds the time of
-  // the whole run with a larger micro-batch, so that the job is neither faster nor cheaper. The
-  // third case does not apply to the smallest micro-batch, because it needs least memory. It
-  // applies to no job with RankBy::memory.
+  // Judges the jobs in order. Two lower bounds of a run's time are computed first: its compute
+  // without communication, and its communication without compute. A job is not simulated in three
+  // cases: it does not fit into memory; a bound exceeds the deadline, or its price the budget; a
+  // bound exceeds the time of the whole run with a larger micro-batch, so that the job is neither
+  // faster nor cheaper. The third case does not apply to the smallest micro-batch, because it needs
+  // least memory. It applies to no job with RankBy::memory.
   std::vector<Judgement> judge(const Group& group, const Report& report);
 
   // Judges one job by the same rules; `fastest` is the time of the run with a larger micro-batch,
