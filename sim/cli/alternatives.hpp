@@ -20,8 +20,8 @@ std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
 // The answers of all alternatives.
 struct AlternativesQuestion {
   ReportAlternatives comparison;  // rows in the order of the files
-  // Exit code: 2 or 1 after the last alternative that was impossible or had failed points; 3 if
-  // nothing fits into memory; otherwise 0.
+  // Exit code: 2 if an alternative is impossible, 1 if one has failed points (if both happen, the
+  // later alternative decides); 3 if nothing fits into memory; otherwise 0.
   int code = 0;
 };
 

@@ -62,7 +62,7 @@ void note(const std::string& text);
 // Whether --quiet is given.
 bool& quiet();
 
-// Writes `text` to the file and prints a note; "-" is stdout. Throws OutputError if
+// Writes `text` to the file and prints a note; "-" is stdout, without a note. Throws OutputError if
 // the file cannot be written.
 void write_answer(const std::string& path, const std::string& text);
 // Throws ConfigError about `option` if `output` is one of the inputs, which it would overwrite.

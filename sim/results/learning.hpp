@@ -127,8 +127,8 @@ std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& pred
                                              const SpentToTarget& spent);
 
 // "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s) (may be as good, for the
-// intervals overlap: async on 4 GPUs)", followed by the cheapest point. Says so if no point reaches
-// the target with every seed; "" if no point has a target.
+// intervals overlap: async on 4 GPUs)", followed by the cheapest point. If no point reaches the
+// target with every seed, the sentence says only this. "" if no point has a target.
 std::string target_sentence(const ResultRecord& record);
 
 }  // namespace lockstep

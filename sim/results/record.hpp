@@ -304,11 +304,11 @@ struct Prediction {
 };
 
 // Checks a prediction; one that contradicts itself is a defect of the program and is never shown.
-// Returns a sentence that names the violated condition, or "" if all hold: numbers are finite and
-// not below their minimum (fields.hpp); the step is positive; no part of the step is negative or
-// longer than the step; the parts add up to the step (to 1e-6 of it); with a mesh, the axes add up
-// to exposed communication; the step is inside its interval; busy shares are at most 1; allocated
-// <= reserved <= device memory.
+// Returns a sentence that names the first violated condition; "" if there is none. Conditions:
+// numbers are finite and not below their minimum (fields.hpp); the step is positive; no part of the
+// step is negative or longer than the step; the parts add up to the step (to 1e-6 of it); with a
+// mesh, the axes add up to exposed communication; the step is inside its interval; busy shares are
+// at most 1; allocated <= reserved <= device memory.
 std::string broken_invariant(const Prediction& prediction);
 
 // A point whose simulation failed; other points remain valid.

@@ -13,8 +13,8 @@ namespace lockstep {
 
 // For example "vgg16 on 4x A100 80 GB SXM, amp-fp16, global batch 128 to 512".
 std::string subject_text(const ResultRecord& record);
-// The reason why the summary has no price or no total; "" if it has a price, or a total of points
-// that do not fit.
+// The reason why the summary has no price or no total; "" if it has a price, or if it has a total
+// and nothing fits.
 std::string missing_price(const ResultRecord& record);
 
 // For example "Costs of ddp on 1, 2 GPUs: 80 % measured, ...": one line for all points with the

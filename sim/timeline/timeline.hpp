@@ -21,8 +21,8 @@ namespace lockstep {
 
 // The ranks that are recorded, and the steps that are rendered.
 struct TimelineOptions {
-  // Empty = at most four ranks of each group that differ, evenly spaced. Servers are always chosen
-  // so, at most eight.
+  // Empty = at most four ranks of each group that differ, evenly spaced. Servers are chosen by this
+  // rule in any case, at most eight.
   std::vector<int> ranks{};
   // First and last rendered step. Step 0, the first step of the run, differs from all later steps
   // (bucket sizes, optimizer state).

@@ -48,7 +48,7 @@ struct TrainingLog {
 // Reads text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer,
 // trainer_state.json, LLaMA-Factory's trainer_log.jsonl, JSONL, and CSV as W&B and TensorBoard
 // export it. The program is recognised by the lines. Throws ConfigError if the file is unreadable,
-// or if it gives neither an entry nor a mean step.
+// or if it gives neither an entry nor a mean step time.
 TrainingLog training_log(const std::string& path);
 
 }  // namespace lockstep
