@@ -48,7 +48,7 @@ struct KindSpec {
   Location where;
 };
 
-// An entry of `jobs:`. Generated jobs and jobs of a trace become entries of this type too.
+// An entry of `jobs:`. Generated jobs and jobs of a trace also become entries of this type.
 struct JobSpec {
   std::string name;
   std::string workload;

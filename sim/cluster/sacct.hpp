@@ -42,7 +42,7 @@ struct SacctTrace {
 
 // Leaves out steps of jobs (`12.batch`), jobs of partitions other than `partition` (unless
 // `partition` is ""), and jobs that never ran. If any job of the file has GPUs, jobs on CPUs are
-// left out too. Cells are separated by commas, or by | as `sacct -P` does. Columns that
+// also left out. Cells are separated by commas, or by | as `sacct -P` does. Columns that
 // docs/cluster.md does not list are ignored. Throws ConfigError with every malformed row as
 // file:line, or if no job is left.
 SacctTrace read_sacct_text(std::string_view text, const std::string& file,

@@ -63,7 +63,7 @@ ConfigError json_error(const std::string& file, const std::string& text, std::si
 // An operator that no other operator called (aten::conv2d, but not the aten::convolution inside
 // it), or a node of the backward graph (autograd::engine::evaluate_function: ConvolutionBackward0).
 // Before PyTorch 1.10, nodes have names such as CudnnConvolutionBackward, and other work of the
-// autograd engine between nodes counts too.
+// autograd engine between nodes also counts.
 struct TracedOp {
   const TraceEvent* event = nullptr;
   // Seconds of the operator's GPU kernels; in a trace without kernels, the operator's duration.

@@ -18,7 +18,7 @@ enum class Limit {
   loader,         // the rate of the data loader
   input_copy,     // copies of batches to the device
   communication,  // communication that no compute hides
-  host,           // host time to issue work
+  host,           // waiting of the device for the host to issue work
   waiting,        // waiting for other ranks, other stages or the server
   update,         // update of the parameters, with copies of gradients
   host_update,    // update on the CPUs (cpu_offload), with copies

@@ -1,4 +1,4 @@
-// Token slices: pieces of sequences that pass through the stages of a pipeline one after the other
+// Token slices: parts of sequences that pass through the stages of a pipeline one after the other
 // (TeraPipe: Li et al. 2021). Slices shorten the pipeline's bubble; causal attention makes them
 // possible, because no token depends on a later one.
 #pragma once

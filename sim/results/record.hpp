@@ -211,7 +211,7 @@ struct RunWithFailures {
   double finish_seconds = 0;
   Interval finish_interval;  // 5th to 95th percentile of the runs
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
-  double goodput = 0;        // time of the steps alone over time to finish; 0 = some runs did not
+  double goodput = 0;        // time of the steps / time to finish; 0 = some runs did not finish
   double availability = 0;   // share of the time in which the job trains or writes checkpoints
   // The parts of the time to finish, in seconds: steps whose result stays, steps that failures
   // undid, stops for checkpoints, detection and restart, waiting for nodes.
@@ -304,11 +304,11 @@ struct Prediction {
 };
 
 // Checks a prediction; one that contradicts itself is a defect of the program and is never shown.
-// Returns a sentence that names the first violated condition; "" if there is none. Conditions:
-// numbers are finite and not below their minimum (fields.hpp); the step is positive; no part of the
-// step is negative or longer than the step; the parts add up to the step (to 1e-6 of it); with a
-// mesh, the axes add up to exposed communication; the step is inside its interval; busy shares are
-// at most 1; allocated <= reserved <= device memory.
+// Returns a sentence that names the first violated condition; "" if there is none. Numbers are
+// finite and not below their minimum (fields.hpp). The step is positive and inside its interval. No
+// part of the step is negative or longer than the step. The parts add up to the step, up to a
+// millionth. If the job has a mesh, its axes add up to exposed communication. Busy shares are at
+// most 1. Allocated <= reserved <= device memory.
 std::string broken_invariant(const Prediction& prediction);
 
 // A point whose simulation failed; other points remain valid.

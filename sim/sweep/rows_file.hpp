@@ -56,7 +56,7 @@ class RowsFile {
   };
   // Finds the rows of an earlier run.
   void take_up(bool retry_failed);
-  // Remembers where a row is.
+  // Stores the place of a row in the part file.
   void remember(std::size_t number, std::size_t offset, const std::string& line);
   // Reads a row from the part file.
   std::string line(std::size_t number) const;

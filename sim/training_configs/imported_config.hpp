@@ -72,7 +72,7 @@ struct ImportedConfig {
 ImportedConfig imported_config(const std::vector<std::string>& files, const ConfigAnswers& answers);
 
 // The scenario for people. Each line has a comment with up to four keys from which it is derived.
-// Assumptions, approximated or refused keys, notes and open questions are comments, too.
+// Assumptions, approximated or refused keys, notes and open questions are also comments.
 std::string scenario_text(const ImportedConfig& config);
 // The scenario for read_scenario_text(), without comments. Throws ConfigError if a question is
 // open.

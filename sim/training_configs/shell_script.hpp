@@ -34,7 +34,7 @@ struct LaunchScript {
 LaunchScript launch_script(const std::string& text, const std::string& path);
 
 // The command's options as a map: `--micro-batch-size 4` becomes micro_batch_size: 4, and a switch
-// becomes true. A program pretrain_*.py becomes a key, too, because its name shows the model's
+// becomes true. A program pretrain_*.py also becomes a key, because its name shows the model's
 // family.
 Node options_of(const LaunchScript& script, const std::string& path);
 
