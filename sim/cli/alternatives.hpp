@@ -20,7 +20,9 @@ std::vector<Alternative> alternatives_of(const std::vector<std::string>& files,
 // The answers of all alternatives.
 struct AlternativesQuestion {
   ReportAlternatives comparison;  // rows in the order of the files
-  int code = 0;  // exit code: 2 if an alternative is impossible, otherwise as for one scenario
+  // Exit code: 2 if an alternative is impossible, 1 if one has failed points (if both happen, the
+  // later alternative decides); 3 if nothing fits into memory; otherwise 0.
+  int code = 0;
 };
 
 // Predicts the alternatives. An impossible alternative is reported on stderr, and the others are

@@ -62,7 +62,7 @@ void note(const std::string& text);
 // Whether --quiet is given.
 bool& quiet();
 
-// Writes `text` to the file and reports the file on stderr; "-" is stdout. Throws OutputError if
+// Writes `text` to the file and prints a note; "-" is stdout, without a note. Throws OutputError if
 // the file cannot be written.
 void write_answer(const std::string& path, const std::string& text);
 // Throws ConfigError about `option` if `output` is one of the inputs, which it would overwrite.
@@ -71,15 +71,15 @@ void keep_inputs(const std::vector<std::string>& inputs, const char* option,
 
 // Whether some prediction fits into memory. If none does, verbs end with exit code 3.
 bool something_fits(const std::vector<Prediction>& predictions);
-// Prints the record's warnings on stderr.
+// Prints the record's warnings as notes.
 void tell_warnings(const ResultRecord& record);
 // Prints the reasons of points without an answer on stderr. Returns the exit code: 1 if there is
 // such a point, otherwise 0.
 int tell_failures(const std::vector<Failure>& failures);
 
-// One line of progress on stderr, only during long work. On a terminal the line is redrawn several
-// times a second. Otherwise a line is printed after ten seconds, and again whenever the time has
-// doubled.
+// One line of progress on stderr, only during long work and without --quiet. On a terminal the line
+// is redrawn several times a second. Otherwise a line is printed after ten seconds, and again
+// whenever the time has doubled.
 class ProgressLine {
  public:
   // `what` names the activity, such as "simulating".
@@ -92,7 +92,7 @@ class ProgressLine {
   void update_rate(std::size_t done, std::size_t all, std::size_t before);
   // Removes the line.
   void clear();
-  void restart();  // begins to measure the remaining time
+  void restart();  // measures time from this call on
   // Options of a run that reports to this line.
   // REQUIRES: the line outlives the options.
   RunOptions run_options(int workers);

@@ -22,12 +22,13 @@ struct ConfigSource {
 // Adds --from and the options of add_answers(). `scenario` is the option that --from replaces.
 void add_from(CLI::App& verb, CLI::Option* scenario, ConfigSource& source);
 
-// Imports the config and returns the name under which its scenario can be read; "" if no config is
-// given. `names_scenario` says whether the user names a scenario file. Throws ConfigError if the
-// config is wrong, or if the user gives neither or both.
+// Imports the config, prints tell_import(), and returns the name under which the scenario can be
+// read; "" if no config is given. `names_scenario` says whether the user names a scenario file.
+// Throws ConfigError if the config is wrong, or if the user gives neither or both.
 std::string scenario_from(const ConfigSource& source, bool names_scenario);
 
-// Prints on stderr how each key of the config was understood.
+// Prints notes: the number of keys by fate, each key that is approximated, left out or unknown,
+// assumptions, and open questions.
 void tell_import(const ImportedConfig& config);
 
 }  // namespace lockstep

@@ -25,8 +25,8 @@ struct DescribedVerb {
   std::vector<DescribedOption> options;
 };
 
-// All verbs of the program, in the order of --help. `program` is the CLI11 app with all verbs.
-// Options in an option group belong to the group's verb.
+// All verbs of the program that are not hidden, in the order of --help. `program` is the CLI11 app
+// with all verbs. Options in an option group belong to the group's verb.
 std::vector<DescribedVerb> described_verbs(const CLI::App& program);
 
 // A candidate for completion, and its help for shells that show one.

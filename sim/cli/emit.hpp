@@ -22,8 +22,9 @@ struct EmitOptions {
 void add_emit(CLI::App& verb, EmitOptions& options);
 
 // Writes or prints the files for one point of the scenario, and returns the exit code. Simulates
-// the point if a format states the duration of the run. Throws ConfigError if the options do not
-// name exactly one point.
+// the point if a format states the duration of the run and the scenario gives its length. Throws
+// ConfigError if the options do not select exactly one point, or give several formats without a
+// folder.
 int emit(const Scenario& scenario, const EmitOptions& options);
 
 }  // namespace lockstep

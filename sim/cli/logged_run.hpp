@@ -32,9 +32,9 @@ struct LoggedRun {
   std::optional<PredictedStep> predicted;  // only with a scenario or a config
 };
 
-// Reads the log, and predicts the scenario's step if a scenario or a config is given. Throws
-// ConfigError if one of the files is wrong, or if no point has the strategy and GPU count of the
-// log.
+// Reads the log, and predicts the scenario's step if a scenario or a config is given. The option
+// --gpus replaces the log's number of GPUs. Throws ConfigError if one of the files is wrong, or
+// unless exactly one point has the strategy and the number of GPUs.
 LoggedRun logged_run(LogQuestion& question);
 
 // For example "470 ms a step: median of 8 entries, steps 3 to 10, by its rates; 5 % to 95 %: 465 ms

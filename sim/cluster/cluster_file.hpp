@@ -24,7 +24,8 @@ struct NodesSpec {
   Location platform_where, nodes_where;
 };
 
-// `elastic:` of a workload: its jobs may run on fewer or more GPUs than they ask for.
+// `elastic:` of a workload: under the policy of this name, its jobs may run on fewer or more GPUs
+// than they ask for.
 struct ElasticSpec {
   int least = 1;  // GPUs that a job can start with
   int most = 0;   // 0 = the job's requested count
@@ -47,7 +48,7 @@ struct KindSpec {
   Location where;
 };
 
-// An entry of `jobs:`. Generated jobs and jobs of a trace become entries of this type too.
+// An entry of `jobs:`. Generated jobs and jobs of a trace also become entries of this type.
 struct JobSpec {
   std::string name;
   std::string workload;

@@ -37,7 +37,7 @@ inline bool stops_jobs(const std::vector<Policy>& policies) {
 }
 
 // Reads the jobs and simulates all speeds. Throws ConfigError, located in the file, its trace or a
-// training.
+// training, and std::runtime_error if a simulation fails.
 ClusterQuestion cluster_question(const ClusterFile& file, const RunOptions& options = {});
 
 // The question with the outcome of each policy.

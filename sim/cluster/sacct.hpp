@@ -34,7 +34,7 @@ struct TracedJob {
 struct SacctTrace {
   // In the order of their submission.
   std::vector<TracedJob> jobs;
-  // Number of jobs by reason, for example "that never ran" or "on CPUs". ...
+  // Number of jobs by reason, for example "that never ran" or "on CPUs".
   std::map<std::string, int> left_out;
   // Number of `jobs` that had not ended when sacct printed them; their length is the time so far.
   int running = 0;
@@ -42,9 +42,9 @@ struct SacctTrace {
 
 // Leaves out steps of jobs (`12.batch`), jobs of partitions other than `partition` (unless
 // `partition` is ""), and jobs that never ran. If any job of the file has GPUs, jobs on CPUs are
-// left out too. Cells are separated by commas, or by | as `sacct -P` does. Columns that
+// also left out. Cells are separated by commas, or by | as `sacct -P` does. Columns that
 // docs/cluster.md does not list are ignored. Throws ConfigError with every malformed row as
-// file:line.
+// file:line, or if no job is left.
 SacctTrace read_sacct_text(std::string_view text, const std::string& file,
                            const std::string& partition = "");
 SacctTrace read_sacct(const std::string& file, const std::string& partition = "");

@@ -23,7 +23,7 @@ inline constexpr double same_moment = 1e-6;
 enum class Policy {
   fifo,          // the first in line starts when it fits; no job overtakes
   backfill,      // other jobs overtake if they cannot delay the first in line (EASY)
-  preemption,    // jobs with few GPU-seconds so far evict jobs with many
+  preemption,    // jobs with few GPU-seconds so far, or a higher priority, evict others
   elastic,       // backfill, and elastic jobs grow into idle GPUs and give them back
   time_slicing,  // jobs take turns on the same GPUs, each as a gang
   migration,     // backfill, and running jobs move to make room for the first in line
@@ -50,9 +50,10 @@ struct JobKind {
   int most = 0;
   // Seconds without training whenever the GPUs of an elastic job change.
   double pause = 0;
-  // Seconds before an evicted job trains again once it has GPUs.
+  // Policy::preemption: seconds before an evicted job trains again once it has GPUs.
   double restart = 0;
-  // Seconds of training between checkpoints; 0 = an evicted job saves all its work.
+  // Policy::preemption: seconds of training between checkpoints; 0 = an evicted job saves all its
+  // work.
   double checkpoint_period = 0;
 };
 
@@ -114,7 +115,7 @@ struct Schedule {
 // The policy with its thresholds, and callbacks for tests.
 struct ScheduleOptions {
   Policy policy = Policy::fifo;
-  // Policy::preemption: GPU-seconds after which a job may be evicted.
+  // Policy::preemption: GPU-seconds after which jobs of equal priority may evict a job.
   double service_before_eviction = 3600;
   // Policy::time_slicing: seconds of training in a turn.
   double slice = 60;

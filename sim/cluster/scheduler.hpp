@@ -125,6 +125,7 @@ class Scheduler {
   bool takes_turns() const { return options_.policy == Policy::time_slicing; }
   // The fewest GPUs that the job starts with.
   int need(std::size_t job) const { return states_[job].sizes.front(); }
+  // The largest of the job's sizes, up to the count that it asks for, that fits at present.
   int most_that_fits(std::size_t job) const;
   // Whether the job can start on `nodes`. A suspended job needs the GPUs at which its state lies.
   bool has_room(const Nodes& nodes, std::size_t job) const {
@@ -135,7 +136,8 @@ class Scheduler {
   double rate(std::size_t job, int gpus) const {
     return rates_[jobs_[job].kind][static_cast<std::size_t>(gpus)];
   }
-  // Jobs of a smaller class go first, and may evict jobs of a larger class.
+  // Jobs of a smaller class go first. Under preemption and time slicing, they may evict jobs of a
+  // larger class.
   std::pair<int, int> job_class(std::size_t job) const {
     return {-jobs_[job].priority, states_[job].served ? 1 : 0};
   }

@@ -39,7 +39,8 @@ struct OwnFiles {
   std::string model, platform;
 };
 // Throws ConfigError about the first setting that a question must not make: a field that has no
-// control, or a model or platform that is not offered.
+// control, a model or platform that is not offered, or a value of `profile` or `anchor`, which can
+// only be left out.
 void check_allowed(const std::vector<std::string>& settings, const OwnFiles& own);
 
 // Returns the reply, or nothing if the body is a question that must be simulated. `port` is the

@@ -36,9 +36,10 @@ struct ImportedModel {
 
 // Reads the documented fields of LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config,
 // Qwen3Config, Phi3Config, Gemma2Config, Gemma3TextConfig, GPT2Config, BertConfig and ViTConfig
-// (transformers, src/transformers/models/*/configuration_*.py) with their defaults. Sizes are
-// required, because the defaults of transformers are the sizes of one checkpoint. Refuses values
-// that change the network in a way that the family does not describe.
+// (transformers, src/transformers/models/*/configuration_*.py) with their defaults. The main sizes
+// (layers, hidden size, heads, vocabulary and others) are required, because the defaults of
+// transformers are the sizes of one checkpoint. Refuses values that change the network in a way
+// that the family does not describe.
 //
 // Throws ConfigError, also if the model cannot be built, or if its number of parameters is not
 // `published`.

@@ -20,8 +20,8 @@ struct TraceImport {
   // Medians over the steps, in seconds.
   double step_seconds = 0;
   double forward_seconds = 0, backward_seconds = 0, optimizer_seconds = 0;
-  // The part of the GPU's busy time (in a trace without kernels: of the step) that belongs to the
-  // layers and the optimizer, 0 to 1.
+  // The part of the GPU's busy time without NCCL's kernels (in a trace without kernels: of the
+  // step) that belongs to the layers and the optimizer, 0 to 1.
   double attributed = 0;
   // Notes for the user.
   std::vector<std::string> notes;

@@ -19,8 +19,8 @@ Profile open_profile(const std::string& folder, const std::string& device,
                      const std::string& option = "--as");
 
 // Gives a profile without a device the device name `found` of the imported file ("unknown" if that
-// is empty), and returns a note about it. A profile of "unknown" fits a scenario with any device;
-// all other profiles fit only their own device.
+// is empty), and returns a note about it. Returns nothing if the profile has a device. A profile of
+// "unknown" fits a scenario with any device; all other profiles fit only their own device.
 std::optional<std::string> take_device(Profile& profile, const std::string& found);
 
 // Writes FOLDER/profile.yaml completely or not at all, and returns its path. Throws

@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// A complete event of the trace ("ph": "X"). Events of other kinds than these four are dropped.
+// A complete event of the trace ("ph": "X"). read_trace() drops events without a duration, and
+// events of other kinds than these four.
 struct TraceEvent {
   // op: an operator on the CPU. kernel: work of the GPU, including copies. runtime: a call of
   // CUDA's runtime or driver. annotation: record_function(), and annotations of the profiler
@@ -62,7 +63,7 @@ ConfigError json_error(const std::string& file, const std::string& text, std::si
 // An operator that no other operator called (aten::conv2d, but not the aten::convolution inside
 // it), or a node of the backward graph (autograd::engine::evaluate_function: ConvolutionBackward0).
 // Before PyTorch 1.10, nodes have names such as CudnnConvolutionBackward, and other work of the
-// autograd engine between nodes counts too.
+// autograd engine between nodes also counts.
 struct TracedOp {
   const TraceEvent* event = nullptr;
   // Seconds of the operator's GPU kernels; in a trace without kernels, the operator's duration.

@@ -1,5 +1,6 @@
-// Division of an optimizer step's batch among replicas and micro-batches. expand() (points.hpp)
-// divides the batch of every point; interval.cpp divides the batch of an anchor's GPU count.
+// Division of an optimizer step's batch among replicas and micro-batches. Used by expand()
+// (points.hpp) for every point, by interval.cpp for the GPU count of an anchor, and by the
+// questions `recommend` and `cluster`.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct BatchSplit {
 
 // Splits `batch` among `replicas` replicas of the model. `replica_gpus`, the GPUs of one replica,
 // only selects the word "GPU" or "replica" in messages. Throws std::invalid_argument with a message
-// for the user if the batch does not divide evenly or its fields contradict each other.
+// for the user if the batch does not divide evenly, its fields contradict each other, or there are
+// more than most_accumulation micro-batches.
 BatchSplit split_batch(const BatchSpec& batch, int replicas, int replica_gpus = 1);
 
 }  // namespace lockstep

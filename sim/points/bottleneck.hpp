@@ -1,5 +1,6 @@
-// The bottleneck of a prediction: the part of the step that limits it, as an enum for rules and as
-// a sentence for people. The table, the report and advice (questions/advice.cpp) use it.
+// The bottleneck of a prediction: the part of the step that limits it. summarise_point()
+// (predict.hpp) puts the sentence into the prediction; advice (questions/advice.cpp) selects
+// changes by the enum.
 #pragma once
 
 #include <string>
@@ -17,7 +18,7 @@ enum class Limit {
   loader,         // the rate of the data loader
   input_copy,     // copies of batches to the device
   communication,  // communication that no compute hides
-  host,           // host time to issue work
+  host,           // waiting of the device for the host to issue work
   waiting,        // waiting for other ranks, other stages or the server
   update,         // update of the parameters, with copies of gradients
   host_update,    // update on the CPUs (cpu_offload), with copies
@@ -28,7 +29,9 @@ struct Bottleneck {
   std::string sentence;
 };
 
-// `point` must be the point of the prediction.
+// Returns `memory` if the job does not fit. Otherwise returns the largest part besides forward and
+// backward if it takes a fifth of the step or more time than these two, and else `compute`.
+// REQUIRES: `point` is the point of the prediction.
 Bottleneck bottleneck_of(const Prediction& prediction, const Point& point);
 
 }  // namespace lockstep

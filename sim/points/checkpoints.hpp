@@ -17,8 +17,8 @@ struct CheckpointCosts {
   double bytes = 0;          // of the whole state
   double host_bytes = 0;     // of one host's share of the state
   double write_seconds = 0;  // to write to storage from the hosts' memory, or to read back
-  double copy_seconds = 0;   // to copy between the devices of a host and its memory
-  double fetch_seconds = 0;  // to fetch a share from another host, over an idle network
+  double copy_seconds = 0;   // between devices and host memory (CPU updates: within host memory)
+  double fetch_seconds = 0;  // to fetch a share over an idle network; 0 = no network
 };
 // Computes the costs of one checkpoint of `point`. Throws ConfigError if the strategy refuses the
 // job.
@@ -30,7 +30,7 @@ CheckpointCosts checkpoint_costs(const Checkpoints& checkpoints, const Point& po
 double share_of_speed(const Point& point, Job job, const StrategyResult& of_all);
 
 // Training speed, relative to `of_all`, while the hosts write a checkpoint to storage over the same
-// NICs that training uses; at most 1.
+// NICs that training uses; at most 1, and exactly 1 if the job has only one host.
 double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
                            const StrategyResult& of_all);
 
@@ -40,8 +40,8 @@ double speed_while_writing(const Checkpoints& checkpoints, const Point& point,
 MemoryCopies memory_copies(const PeerCopies& peers, const CheckpointCosts& costs,
                            const StrategyResult& of_all, double steps_per_second);
 
-// Adds to `use` the bytes that checkpoints occupy in the memory of one host. Sets the host's
-// capacity if there are such bytes.
+// Adds to `use` the bytes that checkpoints occupy in the memory of one host, and sets the host's
+// capacity. Does nothing unless writes are staged or hosts hold copies for each other.
 void add_checkpoint_memory(const Scenario& scenario, const Point& point, MemoryUse& use);
 
 }  // namespace lockstep

@@ -18,8 +18,9 @@ int hosts_of_servers(const Scenario& scenario);
 // (Strategy::outlives_workers()).
 bool goes_on_with_fewer(const Faults& faults, const Strategy& strategy);
 
-// Adds misfits for nodes, workers and servers in scenario.faults that exist at no GPU count, for
-// more nodes than the job or the platform has, and for scheduled failures that leave too few nodes.
+// Adds misfits for nodes, workers and servers in scenario.faults that exist at no GPU count, for a
+// `min_nodes` above the job's nodes, for spare nodes that the platform lacks, and for the first
+// strategy and GPU count for which the scheduled failures leave too few nodes.
 void check_faults(const Scenario& scenario, const Machine& machine, Misfits& misfits);
 
 // Number of nodes that hold one replica of the state, so that the failure of any such node loses
@@ -30,9 +31,11 @@ int nodes_that_fail_together(const Point& point);
 // Adds misfits if the point's strategy excludes the scenario's `recovery` or its in-memory copies.
 void check_recovery(const Scenario& scenario, const Point& point, Misfits& misfits);
 
-// Simulates the run of prediction.steps steps several times, with different failures. If the job
-// continues with fewer workers, also simulates the step with fewer nodes. Throws ConfigError if the
+// Simulates the run of prediction.steps steps several times, with different failures. Simulates the
+// step again wherever the run needs its speed: with fewer nodes if the job continues with them,
+// with a slow node (`degraded`), during a staged write of a checkpoint. Throws ConfigError if the
 // strategy refuses the job.
+// REQUIRES: scenario.faults is set.
 RunWithFailures run_with_failures(const Scenario& scenario, const Point& point,
                                   const StrategyResult& result, const Prediction& prediction);
 

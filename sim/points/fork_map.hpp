@@ -12,7 +12,7 @@ namespace lockstep {
 
 struct ForkOptions {
   int workers = 1;  // processes at the same time
-  // Called in the parent after each piece.
+  // Called in the parent after each piece, with the number of finished pieces.
   std::function<void(std::size_t finished)> on_done{};
   // Called in the parent several times a second, with the index of the piece that has run longest
   // and its reported progress, 0 to 1.

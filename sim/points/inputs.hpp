@@ -27,9 +27,10 @@ struct Inputs {
 // A cache of parsed files. Not thread-safe.
 class InputFiles {
  public:
-  // Returns the files of `scenario`. A file that is named again gives the same object. Throws one
-  // ConfigError with the errors of all files. An error without a line number is reported at the
-  // line of the scenario that names the file.
+  // Returns the files of `scenario`. A file that an earlier scenario has named gives the same
+  // object; a platform gives one object for each profile. Throws one ConfigError with the errors of
+  // all files, also if the profile was measured on another device than the platform's. An error
+  // without a line number gets the line of the scenario that names the file.
   Inputs of(const Scenario& scenario);
 
  private:

@@ -8,11 +8,11 @@
 namespace lockstep {
 
 // Step seconds that a measured row states: as a step time, a throughput or a total time. 0 if the
-// row gives no time, only memory.
+// row gives only memory, or only the total time of a run whose number of steps is unknown.
 double measured_step_seconds(const Scenario& scenario, const Point& point, const MeasuredRow& row);
 
-// Computes the same if there is no Point, only numbers: samples and tokens of one optimizer step (0
-// tokens = the model reads none), optimizer steps of the whole run (0 = unknown).
+// The same value for a caller without a Point. `samples` and `tokens` (0 = the model reads none)
+// belong to one optimizer step; `steps` are the optimizer steps of the whole run (0 = unknown).
 double measured_step_seconds(const MeasuredRow& row, double samples, double tokens, double steps);
 
 // One sigma of a measured step time, relative: the trust in an anchor.
@@ -27,9 +27,11 @@ std::size_t entry_of(const Scenario& scenario, const MeasuredRow& row);
 
 // Whether the predicted step seconds agree with an anchor's row within 2 %, the tolerance of
 // anchors.
+// REQUIRES: the row gives a time.
 bool meets(const Scenario& scenario, const Point& point, const MeasuredRow& row, double predicted);
 
-// Optimizer steps of the whole run; 0 if the scenario has no dataset, or gives only the run's time.
+// Optimizer steps of the whole run; 0 if the dataset does not determine them (no dataset, only the
+// run's time, or tokens for a model that reads none).
 double steps_of_run(const Scenario& scenario, const Point& point);
 
 }  // namespace lockstep

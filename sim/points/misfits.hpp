@@ -42,7 +42,7 @@ class Misfits {
   }
 
  private:
-  // Gives an error of `action` a place that helps the user. Two cases:
+  // Gives an error of `action` a place that helps the user, in two cases.
   static Diagnostic asked_for(const Location& where, const char* field, Diagnostic diagnostic) {
     // 1. The error has no line number, for example if a file is missing. The name in the scenario
     // is then at fault: the error gets that place and field, and the message gets the file's name.

@@ -33,11 +33,12 @@ struct Point {
   std::shared_ptr<const Strategy> strategy;
   // The input of strategy->simulate(): step, machine, mesh, costs, stragglers, seed.
   Job job;
-  // The same job without the scenario's stragglers: only the usual spread between ranks is left.
-  // The comparison shows the cost of stragglers. Absent if the scenario names no stragglers.
+  // The stragglers for a second simulation, which shows the cost of the scenario's stragglers: only
+  // the fixed spread between ranks (per_rank_sigma) is left. Absent if the scenario names no
+  // stragglers.
   std::optional<Stragglers> usual;
-  // Number of simulations, with the seeds job.seed, job.seed + 1, ... Absent = simulate_each()
-  // decides.
+  // Number of simulations, with the seeds job.simulation.seed, job.simulation.seed + 1, ... Absent
+  // = simulate_each() decides.
   std::optional<std::int64_t> seeds;
   std::int64_t global_batch = 0;          // samples per optimizer step, all replicas together
   std::int64_t micro_batch = 0;           // samples per micro-batch and replica
@@ -48,7 +49,7 @@ struct Point {
   // and waiting, and the part of these seconds that memory bandwidth limits.
   double compute_seconds = 0;
   double memory_bound_seconds = 0;
-  double model_flops = 0;     // per GPU and optimizer step; without recomputation
+  double model_flops = 0;     // per mean GPU and optimizer step; no recomputation
   double relative_error = 0;  // one sigma of modelled compute costs, relative (interval.hpp)
   // The inputs of the point, for questions that need more than the simulation's result.
   std::shared_ptr<const ModelFile> model;
@@ -61,8 +62,8 @@ struct Point {
 // Returns all points in the order of the file: strategy entries outermost, GPU counts inside.
 // `workloads` is a cache that never changes the result. `edit` changes the hardware before costs
 // are computed; measured costs change in proportion to the modelled costs (what_if.hpp). Throws one
-// ConfigError with all misfits found, for example a batch that does not divide, more GPUs than the
-// platform has, too many points, or an option that the strategy excludes.
+// ConfigError with the misfits found so far, for example a batch that does not divide, more GPUs
+// than the platform has, too many points, or an option that the strategy excludes.
 // REQUIRES: `scales` is empty (all costs as modelled) or has one element per strategy entry.
 std::vector<Point> expand(const Scenario& scenario, const Inputs& inputs, Workloads& workloads,
                           const std::vector<CostScale>& scales = {}, const MachineEdit& edit = {});

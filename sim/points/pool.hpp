@@ -49,8 +49,8 @@ struct PoolResult {
 // Owns its child processes. Use it from one thread.
 class Pool {
  public:
-  // Starts no process yet. `work` runs in child processes, which are copies of the parent at the
-  // time of the fork: in the first collect() or, for a replacement, in a later one.
+  // Starts no process yet. `work` runs in child processes. collect() forks them when pieces wait
+  // and fewer than options.workers run, so each child is a copy of the parent at that time.
   Pool(const PoolOptions& options, PoolWork work);
   ~Pool();  // kills all running workers
   Pool(const Pool&) = delete;
@@ -63,9 +63,10 @@ class Pool {
   // Pieces in the queue plus pieces that workers have not answered yet.
   std::size_t unanswered() const;
 
-  // Sends work to idle workers and returns the results that have arrived. Waits at most `seconds`,
-  // and never longer than a tenth of a second. Each piece comes back exactly once, in any order.
-  // Throws std::runtime_error if no process can be started at all.
+  // Sends pieces to workers that have little or no work left, and returns the results that have
+  // arrived. Waits at most `seconds`, and never longer than a tenth of a second. Each piece comes
+  // back exactly once, in any order. Throws std::runtime_error if not even one process can be
+  // started.
   std::vector<PoolResult> collect(double seconds);
 
   // The piece that has run longest, and its reported progress; nothing if no worker is busy.

@@ -47,7 +47,8 @@ struct StartedWorker {
 std::optional<StartedWorker> start_worker(const PoolWork& work, double most_bytes,
                                           const SharedSlot& slot, const std::vector<int>& others);
 
-// Sends pieces to a worker. Does not report if the worker has died; reading from its socket does.
+// Sends pieces to a worker. Does not report that a worker has died; the next read from its socket
+// shows it.
 void send_indices(int socket, const std::vector<std::uint64_t>& indices);
 
 // One answer: the piece's index, whether it succeeded, whether the process ends after it, and the

@@ -11,9 +11,11 @@
 
 namespace lockstep {
 
-// Returns the prediction of one point. `scenario` adds dataset, price, energy and failures.
-// `scaling_efficiency` stays 1, because it compares several points. Throws std::runtime_error if
-// the values contradict each other (broken_invariant()).
+// Returns the prediction of one point. `scenario` adds dataset, anchor, energy, failures and
+// checkpoints; the price comes from the point's machine. `scaling_efficiency` stays 1, because it
+// compares several points. Throws std::runtime_error if the values contradict each other
+// (broken_invariant()), and ConfigError if the strategy refuses a job that the run with failures
+// needs.
 Prediction summarise_point(const Scenario& scenario, const Point& point,
                            const StrategyResult& result);
 

@@ -23,7 +23,7 @@ struct RunProgress {
 
 struct RunOptions {
   int workers = 0;  // child processes at the same time; 0 = one per core
-  // Called in the calling thread, several times a second.
+  // Called in the calling thread, several times a second and after each point.
   std::function<void(const RunProgress&)> progress{};
 };
 
@@ -35,7 +35,9 @@ struct Outcome {
 };
 
 // Simulates every point in a child process. A point with stragglers is simulated again without
-// them, and a point with several seeds once for each seed. Throws ConfigError, located at the
+// them. A point with several seeds is simulated once for each seed, but not further if the second
+// seed gives the times of the first. Asynchronous workers with random steps get four seeds if the
+// scenario gives no number and the simulation is short. Throws ConfigError, located at the
 // strategy's entry, if a strategy refuses its options.
 std::vector<Outcome> simulate_each(const std::vector<Point>& points,
                                    const RunOptions& options = {});

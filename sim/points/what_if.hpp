@@ -1,7 +1,8 @@
-// Measured costs after a change of the hardware. The machine's file does not determine a profile's
-// times and measured collective curves, so they are multiplied by the ratio of the modelled costs
-// after and before the change. Questions about better hardware (advice, `explain`) and a scenario's
-// `fabric:` make such changes.
+// Measured costs after a change of the hardware. Measured times (a profile's layers, measured
+// collective curves) do not change when the machine's description is edited, so they are multiplied
+// by the ratio of the modelled costs after and before the edit. A modelled cost of zero before the
+// edit leaves the measured time as it is. Questions about better hardware (advice, `explain`) and a
+// scenario's `fabric:` make such changes.
 #pragma once
 
 #include <functional>
@@ -15,15 +16,16 @@ namespace lockstep {
 // A change of the hardware: edits the machine and the framework's costs in place.
 using MachineEdit = std::function<void(Machine&, Framework&)>;
 
-// The costs `answers`, multiplied by the ratio `after` / `before` of the modelled costs of the same
-// work.
+// Returns the measured costs `answers`, multiplied by the ratio of the modelled costs `after` and
+// `before` the change. Device time and host time have a ratio each, taken from the same work.
 std::shared_ptr<const ComputeCosts> changed_costs(std::shared_ptr<const ComputeCosts> answers,
                                                   std::shared_ptr<const ComputeCosts> before,
                                                   std::shared_ptr<const ComputeCosts> after);
 
 // Scales the measured curves of `after`, which must still be equal to the curves of `before`, by
-// the ratio of the modelled collectives. Between GPUs, the latency changes with the modelled
-// latency, and the rest of the time changes with the slowest link.
+// the ratio of the modelled collectives. On CPUs the whole time scales with the modelled time.
+// Between GPUs, the latency scales with the modelled latency, and the rest of the time scales with
+// the transfer time of the slowest link. Curves of unknown collectives stay.
 void change_curves(const Machine& before, Machine& after);
 
 }  // namespace lockstep

@@ -18,11 +18,12 @@
 
 namespace lockstep {
 
-// Factors that an anchor (questions/anchor.cpp) puts on modelled costs; 1 = as modelled.
+// Factors by which an anchor (questions/anchor.cpp) multiplies all costs of an entry, modelled or
+// from a profile; 1 = unchanged.
 struct CostScale {
   double device = 1;         // device seconds of compute
   double host = 1;           // host seconds
-  double communication = 1;  // time of a transfer without other traffic
+  double communication = 1;  // time of a transfer, without other traffic
 };
 
 // The modelled costs of a machine. `described`: for the machine in its file. `changed`: after the
@@ -37,8 +38,8 @@ struct Workload : PricedStep {
   // Parameters of the whole model, however it is divided among ranks, and tokens of one sample.
   // Both are 0 for a token slice that is not the first of its sequence.
   std::int64_t parameters = 0, tokens = 0;
-  // Device seconds of forward and backward of one micro-batch if nothing runs beside them, and the
-  // part of these seconds that memory bandwidth limits.
+  // Device seconds of forward and backward of one micro-batch through all stages if nothing else
+  // runs at the same time, and the part of these seconds that memory bandwidth limits.
   double compute_seconds = 0, memory_bound_seconds = 0;
 };
 
@@ -77,17 +78,19 @@ class Workloads {
 // the scenario both give a field, the entry's value counts.
 StepOptions step_options(const Scenario& scenario, const StrategyEntry& entry, std::int64_t micro);
 
-// Adds misfits for fp8 and fp4: a device without such units, operands that are not half precision,
-// and all-gathers in fp8 unless FSDP2 gathers for the recipe fp8-tensorwise.
+// Adds misfits for layers in fp8 or fp4 (`low_precision`): a device without such units, a precision
+// that does not compute in half, and all-gathers in fp8 unless FSDP2 gathers for the recipe
+// fp8-tensorwise.
 void check_fast_path(const Scenario& scenario, const StrategyEntry& entry, const Device& device,
                      Misfits& misfits);
-// Adds a misfit if the scenario sets CUDA graphs and the host must wait for the device within the
-// step: a recorded graph cannot wait.
+// Adds a misfit if the step is captured in CUDA graphs and its host must wait for the device within
+// the step, because a recorded graph cannot wait.
 void check_captured(const Scenario& scenario, const StrategyEntry& entry, const TrainingStep& step,
                     Misfits& misfits);
 
 // Builds the training step of one micro-batch. Throws ConfigError. The error is located in the
-// scenario if a parameter or input size of the scenario causes it, otherwise in the model's file.
+// scenario if its `model_parameters`, `input` or `dataset.tokens` cause it, otherwise in the
+// model's file.
 TrainingStep scenario_step(const Scenario& scenario, const ModelFile& model,
                            const StepOptions& options);
 

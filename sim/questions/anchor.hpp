@@ -16,11 +16,11 @@ namespace lockstep {
 //
 //     rows                          factors that are fitted
 //     1, or one GPU count only      device (also applied to host)
-//     2, on several GPU counts      device, communication
+//     2, on several GPU counts      device (also applied to host), communication
 //     3 or more, on several         device, communication, host
 //
-// Factors stay between 1/20 and 20. Throws ConfigError if an anchor belongs to no entry or gives no
-// time, and std::runtime_error if a simulation fails.
+// Factors are limited to 1/20 to 20. Throws ConfigError if an anchor belongs to no entry or gives
+// no time, and std::runtime_error if a simulation fails.
 std::vector<CostScale> anchor_scales(const Scenario& scenario, const RunOptions& options);
 
 }  // namespace lockstep

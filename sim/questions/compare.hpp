@@ -23,7 +23,7 @@ struct Comparison {
   double speedup = 1;  // above 1: faster than the base
   Interval interval;   // 90 % interval of the speedup
   // Seconds per sample that one part of the step takes more than in the base. The list has the
-  // largest change first and leaves out changes below a thousandth of the base.
+  // largest change first and leaves out changes below a thousandth of the base's time per sample.
   struct Part {
     const char* phrase;  // name of the part in a sentence
     double seconds;
@@ -39,8 +39,9 @@ std::vector<Comparison> compare_scenarios(const ResultRecord& first, const Resul
 
 Table comparison_table(const std::vector<Comparison>& list);
 // A sentence, such as "ps ssp on 8 GPUs is 1.27 (1.12 to 1.43) times slower than ddp; +96.3 us a
-// sample: exposed communication +90.1 us, ...". If the interval of a speedup contains 1, the
-// sentence says that the speedup is not certain.
+// sample: exposed communication +90.1 us, ...". If the speedup is below 0.5 %, the sentence says
+// that both are as fast. If its interval contains 1, the sentence says that the speedup is not
+// certain.
 std::string comparison_sentence(const Comparison& comparison);
 // An SVG picture with two bars for each comparison. A bar consists of the parts of the step, in
 // seconds per sample.

@@ -28,8 +28,8 @@ struct SourceCoverage {
 // counts once.
 ErrorLaw error_law(const std::vector<ValidationRow>& rows);
 
-// One element for each source in order of first appearance, then one for all sources ("all").
-// Leaves out rows that took part in a fit.
+// One element for each source in order of first appearance, then one ("all") that adds them up and
+// has the law fitted to all rows. Leaves out rows that took part in a fit. Empty if no row is left.
 std::vector<SourceCoverage> coverage_by_source(const std::vector<ValidationRow>& rows);
 Table coverage_table(const std::vector<SourceCoverage>& sources);
 

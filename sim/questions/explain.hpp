@@ -13,11 +13,12 @@
 
 namespace lockstep {
 
-// The parts of a step, by name, in seconds. Together they add up to the mean step.
+// Parts of a whole, by name, in seconds.
 using Attribution = std::vector<std::pair<std::string, double>>;
 
 // Divides compute by its limit (arithmetic or memory bandwidth), and lists all other parts of
-// StepSplit. If the point has a mesh of several axes, exposed communication is divided by axis.
+// StepSplit. All parts add up to the mean step. If the point has a mesh of several axes, exposed
+// communication is divided by axis.
 Attribution attribute(const Prediction& prediction, const Point& point);
 
 // The effect of one input.
@@ -27,10 +28,11 @@ struct Sensitivity {
   bool fits = true;        // whether the job fits into memory after the change
 };
 
-// Changes each input separately and returns the relative change of the time per sample, largest
-// effect first. Measured costs change in proportion to the modelled ones. Leaves out inputs without
-// an effect, such as the NIC of a job on one node. `scales` is the result of anchor_scales().
-// Throws ConfigError if a change is refused, and std::runtime_error if a simulation fails.
+// Raises each input separately, by 10 % (the batch is doubled), and returns the relative change of
+// the time per sample, largest effect first. Measured costs change in proportion to the modelled
+// ones. Leaves out inputs without an effect, such as the NIC of a job on one node. `scales` is the
+// result of anchor_scales(). Throws ConfigError if a change is refused, and std::runtime_error if a
+// simulation fails.
 std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Point& point,
                                        const std::vector<CostScale>& scales,
                                        const RunOptions& options);

@@ -25,9 +25,9 @@ struct Replay {
 std::vector<ChakraNode> priced_on(std::vector<ChakraNode> nodes, const Machine& machine, int ranks);
 
 // Replays the nodes. The device runs one node after the other, in the order in which nodes become
-// ready, and so does the host. Communication starts as soon as its dependencies have ended. `file`
-// is the name in messages. Throws ConfigError if a node depends on a missing node, or if
-// dependencies form a circle.
+// ready, and so does the host. Communication and copies start as soon as their dependencies have
+// ended. `file` is the name in messages. Throws ConfigError if a node depends on a missing node, or
+// if dependencies form a circle.
 Replay replay(const std::string& file, const std::vector<ChakraNode>& nodes);
 
 }  // namespace lockstep

@@ -10,9 +10,9 @@
 namespace lockstep {
 
 // Predicts all points of the scenario: expands it (with the factors of its anchors), simulates,
-// computes predictions, and then adds advice, remarks, and suggestions for points that do not fit
-// into memory. A point that fails becomes an element of record.failures. Throws ConfigError for
-// errors of the input.
+// computes predictions, and then adds advice, remarks, and suggestions for the first 16 points that
+// do not fit into memory. A point that fails becomes an element of record.failures. Throws
+// ConfigError for errors of the input, and std::runtime_error if the simulation of an anchor fails.
 ResultRecord run_scenario(const Scenario& scenario, const RunOptions& options = {});
 
 // Adds to a record the parts that only the report shows: the text of the scenario's file, measured

@@ -35,8 +35,8 @@ struct TraceOptions {
 };
 
 // Checks options before simulations that may take hours. Throws ConfigError if the scenario lacks a
-// strategy, GPU count or rank, or if Chakra gets no folder. Throws OutputError if the file cannot
-// be written.
+// strategy, GPU count or rank, or if Chakra gets no folder. Throws OutputError if the folder of a
+// single file is not writable.
 void check_trace(const Scenario& scenario, const TraceOptions& options);
 
 // The result of write_traces().
@@ -46,8 +46,9 @@ struct WrittenTraces {
   std::vector<std::string> left_out;
 };
 
-// Simulates the selected points of `record` one more time and writes their traces. Throws
-// OutputError if a file cannot be written, and std::runtime_error if a simulation fails.
+// Simulates the selected points one more time and writes their traces; leaves out points without a
+// prediction in `record`. Throws OutputError if a file cannot be written, and std::runtime_error if
+// a simulation fails.
 WrittenTraces write_traces(const Scenario& scenario, const TraceOptions& options,
                            const ResultRecord& record, const RunOptions& run = {});
 

@@ -23,7 +23,7 @@ struct ValidationRow {
   Interval interval;     // of the prediction; low = high = 0 if there is none
   StepError step_error;  // the parts of the interval
   // Step seconds by the baselines, only for rows of quantity "step_s". `perfect_scaling` is also
-  // absent at the strategy's smallest GPU count.
+  // absent at the strategy's smallest measured GPU count.
   std::optional<double> perfect_scaling;
   std::optional<double> fixed_utilisation;
   // The row took part in a fit or anchors its scenario, so it does not test predictions.
@@ -44,7 +44,7 @@ struct ErrorSummary {
   // Mean absolute relative errors of the baselines; absent if no row has the baseline.
   std::optional<double> perfect_scaling_mean;
   std::optional<double> fixed_utilisation_mean;
-  double inside = 0;              // share of rows inside their 90 % interval
+  double inside = 0;              // share of the rows with an interval that are inside it
   std::size_t with_interval = 0;  // rows whose prediction has an interval
 };
 
@@ -58,7 +58,8 @@ std::vector<ValidationRow> validate_scenario(const Scenario& scenario, const Run
 
 // One summary per group in order of first appearance. Calibration rows form groups of their own,
 // with " (calibration)" after the name. Then come a summary of all tests of prediction, and
-// summaries of the tests on one GPU, on one node and on several nodes. "fits" rows have no relative
+// summaries of the tests on one GPU, on several GPUs of one node, and on several nodes. Each of the
+// last three is left out if it would contain no test or every test. "fits" rows have no relative
 // error and are left out.
 std::vector<ErrorSummary> summarise_errors(const std::vector<ValidationRow>& rows);
 

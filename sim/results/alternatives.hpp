@@ -1,5 +1,6 @@
-// Joins the records of a question's alternatives (scenario/alternatives.hpp) into one answer. An
-// alternative is one combination of values if a scenario lists several values for a field.
+// Joins the records of a question's alternatives (scenario/alternatives.hpp) into one answer. If a
+// scenario lists several values for some fields, each combination of these values is an
+// alternative.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,8 @@ struct AlternativeRow {
   int alternative = 0, prediction = 0;
 };
 
-// The answers of all alternatives of a question. REQUIRES: at least one alternative.
+// The answers of all alternatives of a question.
+// REQUIRES: at least one alternative.
 struct AlternativesRecord {
   std::vector<AlternativeResult> alternatives;
   std::vector<AlternativeRow> order;  // of all predictions, in the order of the table
@@ -43,8 +45,9 @@ struct RefusedAlternative {
 enum class SortKey { none, time, cost, memory, energy, throughput };
 
 // Sorts by the key. Rows without a value for the key (no price, no energy) follow rows with one,
-// and rows that do not fit into memory come last; equal rows stay in the scenario's order. The key
-// `time` is the time of the run, or of one sample if the length of some run is not known.
+// and rows that do not fit into memory come last; equal rows stay in the scenario's order. With
+// `none`, all rows have the scenario's order. The key `time` is the time of the run, or of one
+// sample if the length of some run is not known.
 void sort_rows(AlternativesRecord& record, SortKey key);
 void sort_predictions(ResultRecord& record, SortKey key);
 
@@ -53,7 +56,8 @@ std::vector<Prediction> rows_of(const AlternativesRecord& record);
 // Whether every prediction knows the time of its whole run. If so, predictions are compared by this
 // time, otherwise by the time of one sample.
 bool whole_runs(const std::vector<Prediction>& predictions);
-// Index of the best prediction that fits into memory and has a value for the key.
+// Index of the best prediction that fits into memory and has a value for the key; no index if there
+// is none.
 std::optional<std::size_t> best_of(const std::vector<Prediction>& predictions, SortKey key);
 // The last part of the field's name ("per_gpu" for "batch.per_gpu"); "global batch" for
 // "batch.global".

@@ -58,7 +58,7 @@ inline std::string dollars_text(double dollars) {
 inline std::string dollars_or_dash(double dollars) {
   return dollars > 0 ? dollars_text(dollars) : "-";
 }
-// From 100 on whole numbers with commas, below 100 three digits.
+// From 100 on whole numbers with commas, below 100 three significant digits.
 inline std::string rate_text(double per_second) {
   return per_second >= 100 ? with_separators(fmt::format("{:.0f}", per_second))
                            : fmt::format("{:.3g}", per_second);

@@ -1,6 +1,6 @@
 // Lists the columns of a value whose fields are declared (fields.hpp), in the order of declaration
 // and including the fields of its parts. CSV output and the rows of a sweep use it. A field becomes
-// a column only if its declaration names one.
+// a column only if its declaration names one. Lists and histograms have no columns.
 #pragma once
 
 #include <fmt/format.h>

@@ -31,8 +31,8 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 using Histogram = std::map<std::int64_t, std::int64_t>;
 using Kinds = std::map<std::string, double>;
 
-template <class T>
 // Numbers, truth values and texts.
+template <class T>
 inline constexpr bool is_plain = std::is_arithmetic_v<T> || std::is_same_v<T, std::string>;
 // Whether T has a describe() function that declares its fields.
 template <class T>

@@ -83,7 +83,8 @@ struct PreparedTraining {
   std::function<TrainedPoint()> train;
 };
 
-// Summarises one learning curve per seed. `dollars_per_second` is the price of all GPUs together.
+// Summarises one learning curve per seed, except learning rate and momentum, which the caller sets.
+// `dollars_per_second` is the price of all GPUs together; 0 = no price.
 Accuracy accuracy_of(const std::vector<AccuracyCurve>& curves, int diverged,
                      std::optional<double> target, double dollars_per_second);
 
@@ -97,8 +98,9 @@ double student_t95(int degrees);
 // ends of the interval are its value.
 SeedMean mean_of_seeds(const std::vector<double>& values);
 
-// "12.3 s (11.9 s .. 12.7 s)", or the same in dollars, for a point whose seeds all reach the
-// target.
+// The seconds or dollars to the target, such as "12.3 s (11.9 s .. 12.7 s)". Other forms: "12.3 s
+// with one seed", and "at most 12.3 s" if a seed reached the target by its first evaluation.
+// REQUIRES: all seeds of the point reach the target.
 std::string seconds_to_target_text(const Accuracy& accuracy);
 std::string dollars_to_target_text(const Accuracy& accuracy);
 
@@ -116,7 +118,7 @@ inline constexpr SpentToTarget dollars_to_target{&Accuracy::dollars_to_target,
 // The prediction that spends least on average, among the predictions whose seeds all reach the
 // target. `as_good` lists the predictions that the seeds cannot distinguish from it, because their
 // intervals overlap. A bound ("at most") counts as an interval that begins at 0. No value if no
-// prediction reaches a target or, for dollars, none has a price.
+// prediction reaches a target with all seeds or, for dollars, none of these has a price.
 struct LeastToTarget {
   std::size_t best = 0;
   std::vector<std::size_t> as_good;  // ascending
@@ -125,8 +127,8 @@ std::optional<LeastToTarget> least_to_target(const std::vector<Prediction>& pred
                                              const SpentToTarget& spent);
 
 // "sync on 4 GPUs reaches 85.0 % first, after 12.3 s (11.9 s .. 12.7 s) (may be as good, for the
-// intervals overlap: async on 4 GPUs)", followed by the cheapest point; "" if no point has a
-// target.
+// intervals overlap: async on 4 GPUs)", followed by the cheapest point. If no point reaches the
+// target with every seed, the sentence says only this. "" if no point has a target.
 std::string target_sentence(const ResultRecord& record);
 
 }  // namespace lockstep

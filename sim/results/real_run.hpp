@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// Mean seconds of the phases of a rank's step by its clock. The phases end when the loss, the
+// Mean seconds of the phases of a step, by the clock of a rank. The phases end when the loss, the
 // gradients and the new parameters are available. Communication and waiting are included.
 struct PhaseSeconds {
   double forward = 0, backward = 0, optimizer = 0;

@@ -37,7 +37,7 @@ inline constexpr std::array axis_parts{&AxisSeconds::tensor, &AxisSeconds::conte
                                        &AxisSeconds::expert, &AxisSeconds::pipeline,
                                        &AxisSeconds::data};
 
-// The parts of one optimizer step on the average rank. Their sum is exactly the step time.
+// The parts of one optimizer step on the average rank. Their sum is the step time, up to rounding.
 struct StepSplit {
   double data_loading = 0;           // the device waits for input
   double forward = 0;                // device busy
@@ -84,7 +84,8 @@ struct RankTimes {
   double steps = 1;
 };
 
-// Peak memory of one device, and of its node if state is offloaded, in bytes.
+// Peak memory of one device, and of its node if state is offloaded or checkpoints use host memory,
+// in bytes.
 struct MemoryUse {
   double allocated = 0;  // peak of live blocks, rounded (PyTorch's max_memory_allocated)
   double reserved = 0;   // peak of segments (max_memory_reserved)
@@ -94,7 +95,7 @@ struct MemoryUse {
   std::map<std::string, double>
       at_peak;          // bytes by kind at the allocated peak: parameters, activations, ...
   double capacity = 0;  // device memory that training may use; 0 = not known
-  // Bytes on the fullest node's host, for all its ranks; 0 = no offload.
+  // Bytes on the fullest node's host, for all its ranks; 0 = no offload and no checkpoints there.
   double host = 0;
   double host_rounding = 0;            // part of `host` by which pinned memory exceeds its tensors
   double host_capacity = 0;            // of the node's host; 0 = not known, or nothing is offloaded
@@ -142,7 +143,7 @@ struct StageRecord {
 
 // Traffic on one class of links, which are all alike.
 struct LinkTraffic {
-  std::string link_class;  // "NVLink", "PCIe", "NIC", "host memory"
+  std::string link_class;  // for example "NVLink", "PCIe", "NIC"
   double bytes = 0;        // per step and direction, on the busiest link of the class
   double total_bytes = 0;  // per step, on all links of the class
   double busy = 0;         // share of the step in which the busiest link transfers
@@ -210,7 +211,7 @@ struct RunWithFailures {
   double finish_seconds = 0;
   Interval finish_interval;  // 5th to 95th percentile of the runs
   double finish_error = 0;   // half of the 95 % interval of the mean, over the mean
-  double goodput = 0;        // time of the steps alone over time to finish; 0 = some runs did not
+  double goodput = 0;        // time of the steps / time to finish; 0 = some runs did not finish
   double availability = 0;   // share of the time in which the job trains or writes checkpoints
   // The parts of the time to finish, in seconds: steps whose result stays, steps that failures
   // undid, stops for checkpoints, detection and restart, waiting for nodes.
@@ -270,8 +271,8 @@ struct Prediction {
   StepError step_error;
   // The first step differs from later ones: in DDP, for example, it has other buckets.
   double first_step_seconds = 0;
-  double steps = 0;  // optimizer steps in the whole run
-  double total_seconds = 0;
+  double steps = 0;          // optimizer steps in the whole run; 0 = no dataset
+  double total_seconds = 0;  // 0 = no dataset
   double samples_per_second = 0;
   double tokens_per_second = 0;   // 0 for models without tokens
   double scaling_efficiency = 1;  // samples/s per GPU over that of the smallest GPU count
@@ -303,10 +304,11 @@ struct Prediction {
 };
 
 // Checks a prediction; one that contradicts itself is a defect of the program and is never shown.
-// Returns a sentence that names the violated condition, or "" if all hold: numbers are finite; no
-// part of the step is negative or longer than the step; the parts add up to the step (to 1e-6); the
-// axes add up to exposed communication; the step is inside its interval; shares are at most 1;
-// allocated <= reserved <= device memory.
+// Returns a sentence that names the first violated condition; "" if there is none. Numbers are
+// finite and not below their minimum (fields.hpp). The step is positive and inside its interval. No
+// part of the step is negative or longer than the step. The parts add up to the step, up to a
+// millionth. If the job has a mesh, its axes add up to exposed communication. Busy shares are at
+// most 1. Allocated <= reserved <= device memory.
 std::string broken_invariant(const Prediction& prediction);
 
 // A point whose simulation failed; other points remain valid.

@@ -1,5 +1,6 @@
-// Renderings of a record as text, CSV and JSON, for the answer of every command. All are
-// deterministic: the same record gives the same bytes. docs/numbers.md defines every number.
+// Renderings of a record as text, CSV and JSON, for the commands whose answer is a record, for
+// example `run` and `train`. All are deterministic: the same record gives the same bytes.
+// docs/numbers.md defines every number.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ struct MeasuredPoint {
 };
 
 // Live bytes in one GPU's memory during a step, by moment, in the order in which the host issues
-// work.
+// work. A long step has only the highest of several neighbouring moments.
 struct MemoryCurve {
   struct Moment {
     std::string text;  // "backward of layer4.2.conv3"
@@ -65,8 +65,9 @@ struct ReportAlternatives {
 struct Highlight {
   std::string title, value, detail;
 };
-// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, the
-// bottleneck, memory, and how well predictions of this scenario agree with measurements.
+// The answer of a chapter or a comparison, in plain words: the fastest and the cheapest point, and
+// memory. A chapter's answer also has the bottleneck, other strategies and GPU counts, and how well
+// predictions of this scenario agree with measurements.
 struct Answer {
   std::vector<std::string> sentences;  // most important first
   std::vector<Highlight> highlights;

@@ -161,8 +161,8 @@ struct UpdateSchedule {
 
 // Writes the schedule to a file; throws OutputError if that fails.
 void write_schedule(const UpdateSchedule& schedule, const std::string& path);
-// Reads a file of write_schedule(). Throws std::runtime_error if the file cannot be read or is
-// damaged, and nlohmann::json::exception if its first line is no schedule.
+// Reads a file of write_schedule(). Throws std::runtime_error if the file cannot be read or a push
+// is damaged or impossible, and nlohmann::json::exception if the first line is no schedule.
 UpdateSchedule read_schedule(const std::string& path);
 
 // The schedule of synchronous ranks (DDP, FSDP). `workers` ranks make `updates` updates together,

@@ -88,9 +88,9 @@ struct StepTimeline {
 };
 
 // Computes the values of each lane, then merges neighbouring slices until at most `most` are left
-// or no more can be merged. Slices below a limit of length and distance are merged. The limit
-// starts at a 16384th of the step and doubles; for each limit, first slices of the same kind are
-// merged, then slices of any kind.
+// in all lanes together, or no more can be merged. Slices are merged if their lengths and their
+// distance are below a limit. The limit starts at a 16384th of the step and doubles up to the step;
+// for each limit, first slices of the same kind are merged, then slices of any kind.
 void thin_out(StepTimeline& timeline, std::size_t most);
 
 // Converts the timeline for the page's script. Each lane is {name, slices, ...}. Its slices are one

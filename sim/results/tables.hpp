@@ -13,11 +13,12 @@ namespace lockstep {
 
 // For example "vgg16 on 4x A100 80 GB SXM, amp-fp16, global batch 128 to 512".
 std::string subject_text(const ResultRecord& record);
-// The reason why the summary has no price or no total; "" if it has both, or if nothing fits.
+// The reason why the summary has no price or no total; "" if it has a price, or if it has a total
+// and nothing fits.
 std::string missing_price(const ResultRecord& record);
 
 // For example "Costs of ddp on 1, 2 GPUs: 80 % measured, ...": one line for all points with the
-// same shares.
+// same shares; without names of points if one line is enough.
 std::vector<std::string> origins(const ResultRecord& record);
 
 // For example "3.1 GiB", "296 GiB of host memory", or several joined by "and".
@@ -27,8 +28,8 @@ std::string fits_text(const Prediction& prediction);
 
 // One row per point: step, total, cost, throughput, free memory, scaling, MFU.
 Table summary_table(const ResultRecord& record);
-// The summary with a memory column, and without the scaling column if each alternative has one GPU
-// count.
+// The summary with a memory column, and without the scaling column if no point differs from 100 %,
+// as with one GPU count in each alternative.
 Table alternatives_table(const ResultRecord& joined);
 // The parts of a step.
 Table split_table(const ResultRecord& record);
@@ -38,7 +39,7 @@ Table memory_table(const ResultRecord& record);
 Table stages_table(const ResultRecord& record);
 // Exposed communication by axis of the mesh, for points that have a mesh.
 Table exposed_table(const ResultRecord& record);
-// The axes that have more than one GPU, such as "dp2 tp4 pp2".
+// The axes that have more than one GPU, such as "dp2 tp4 pp2"; "-" if none has.
 std::string mesh_text(const MeshRecord& mesh);
 // Bytes per step by class of links.
 Table traffic_table(const ResultRecord& record);

@@ -35,8 +35,9 @@ std::string value_of(const Scenario& scenario, const std::string& field);
 // errors.
 //
 // Throws the ConfigError of read_scenario() for the first alternative with an error. Also throws
-// for an empty list, a value that is listed twice, more than `most_alternatives`, and rows of
-// measurements (`anchor`, `measured`) beside lists, because such rows belong to one alternative.
+// for an empty list, a listed value that is no scalar or is listed twice, more than
+// `most_alternatives`, and rows of measurements (`anchor`, `measured`) beside lists, because such
+// rows belong to one alternative.
 std::vector<Alternative> read_alternatives_node(const Node& root, const std::string& file_name);
 std::vector<Alternative> read_alternatives_text(std::string_view text,
                                                 const std::string& file_name);

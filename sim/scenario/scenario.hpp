@@ -294,7 +294,7 @@ Scenario read_scenario_text(std::string_view text, const std::string& file_name)
 Scenario read_scenario_node(const Node& root, const std::string& file_name);
 // The scenario with all fields, as YAML. Reading the text gives the same scenario.
 std::string write_scenario(const Scenario& scenario);
-// Paths of all shipped scenarios of one training, sorted.
+// Paths of all shipped scenarios of one training that list no alternatives, sorted.
 std::vector<std::string> shipped_scenarios();
 // JSON Schema draft-07 of the format; Markdown tables of its fields for docs/scenario-format.md.
 std::string scenario_schema();

@@ -1,7 +1,8 @@
 // All combinations of a scenario's settings, as numbered points. A grid enumerates the points of a
 // sweep without holding them in memory. A point is one strategy entry on one GPU count, with one
-// value of each setting. A setting inside an entry is an axis of that entry only. The digits of a
-// number are the values of the axes, and the last axis changes fastest:
+// value of each setting. A setting inside an entry (`strategies[1].x`, `strategies.ddp.x`) is an
+// axis of the entries that its path selects only. In the number of a point, the last axis changes
+// fastest:
 //
 //     entry 0  |  setting 1  |  setting 2  |  ...  |  GPUs of the file
 //     entry 1  |  ...
@@ -25,10 +26,10 @@ using PointIndex = std::uint64_t;
 // The numbered points of one scenario file. Immutable after construction.
 class Grid {
  public:
-  // Reads the scenario, every value of every setting, and the files that they name (into `files`).
-  // Throws ConfigError with the mistakes found, located in the texts of the settings. A mistake
-  // that only a combination of values makes (a batch that does not divide) is found when its point
-  // is built.
+  // Reads the scenario, the values of every setting (only a part if a setting has more than ten
+  // thousand values), and the files that they name (into `files`). Throws ConfigError with the
+  // mistakes found, located in the texts of the settings. A mistake that only a combination of
+  // values makes (a batch that does not divide) is found when its point is built.
   Grid(const std::string& scenario_file, const std::vector<std::string>& settings,
        InputFiles& files);
 
@@ -41,6 +42,7 @@ class Grid {
   // Path and value of each setting at a point, in the order of the settings; null if the setting
   // does not apply to the point's entry.
   std::vector<std::pair<std::string, const std::string*>> set(PointIndex point) const;
+  // The settings. If none gives GPU counts, the file's counts are the last one, with an empty name.
   const std::vector<Setting>& settings() const { return settings_; }
   // A hash of scenario text, settings and program version. Grids with equal digests number the same
   // points.

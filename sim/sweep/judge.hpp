@@ -1,6 +1,6 @@
-// Judges a candidate's job: does it meet the limits, and what are its time, price and memory? Lower
-// bounds come first, then memory, then the simulation. Judge runs in worker processes, which send
-// judgements to the parent as text.
+// Judges a candidate's job: can it meet the limits, and what are its time, price and memory? Lower
+// bounds of the time come first, then memory, then the simulation. Judge runs in worker processes,
+// which send judgements to the parent as text.
 #pragma once
 
 #include <limits>
@@ -17,7 +17,8 @@
 
 namespace lockstep {
 
-// The outcome of a candidate.
+// The outcome of a candidate. A simulated job has a verdict even if its exact time exceeds deadline
+// or budget; recommend() checks this.
 struct Judgement {
   std::optional<Verdict> verdict;  // absent if the candidate is left out
   std::string left_out;            // the reason why there is no verdict
@@ -48,15 +49,16 @@ class Judge {
   Judge(const InputFiles& files, const RecommendOptions& options)
       : files_(files), options_(options) {}
 
-  // Judges the jobs in order. A job is not simulated if it does not fit into memory, or if its
-  // compute or its communication takes longer than the deadline or costs more than the budget, each
-  // counted without the rest of the step. It is not simulated either if its compute or its
-  // communication takes longer than the whole run with a larger micro-batch, because it is then
-  // neither faster nor cheaper. This last rule does not apply to the smallest micro-batch, which
-  // needs least memory, and with RankBy::memory to no micro-batch.
+  // Judges the jobs in order. Two lower bounds of a run's time are computed first: its compute
+  // without communication, and its communication without compute. A job is not simulated in three
+  // cases: it does not fit into memory; a bound exceeds the deadline, or its price the budget; a
+  // bound exceeds the time of the whole run with a larger micro-batch, so that the job is neither
+  // faster nor cheaper. The third case does not apply to the smallest micro-batch, because it needs
+  // least memory. It applies to no job with RankBy::memory.
   std::vector<Judgement> judge(const Group& group, const Report& report);
 
-  // Judges one job. Leaves it out if its run certainly takes longer than `fastest` seconds.
+  // Judges one job by the same rules; `fastest` is the time of the run with a larger micro-batch,
+  // in seconds, or `never`.
   Judgement judge(const Scenario& scenario, double fastest, const Report& report);
 
  private:

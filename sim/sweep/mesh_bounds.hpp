@@ -28,14 +28,16 @@ class MeshBounds {
  public:
   explicit MeshBounds(const InputFiles& files) : files_(files) {}
 
-  // Bounds of a job with one strategy on one GPU count. Throws ConfigError if the job is refused.
+  // Bounds of a job with one strategy on one GPU count. Throws ConfigError if the job is refused;
+  // if only the pipeline's schedule refuses it, sets `refused` instead.
   //
   // Time: each rank waits until the first micro-batch has passed the stages before it, and then
   // does its own work for all micro-batches. At the end, the last backward passes the earlier
-  // stages, unless the schedule splits backward. For p equal stages and m micro-batches, the bound
-  // is (m + p - 1) / m of the work. Work is kernels, and exchanges that no compute can hide. There
-  // is no bound of time for jobs with token slices, and for jobs with stragglers that may make
-  // ranks faster.
+  // stages, unless the schedule splits backward into two parts. For example, with p equal stages of
+  // one chunk and m micro-batches, a step takes at least (m + p - 1) / m times as long as one
+  // rank's work in it. Work is kernels, and the exchanges between ranks that no compute can hide.
+  // Jobs with token slices, and jobs with stragglers that may make ranks faster, have no bound of
+  // time.
   //
   // Memory: parameters and optimizer state of the stage, plus the larger of two numbers: its
   // gradients, or its saved activations of all micro-batches in flight. Activations that are

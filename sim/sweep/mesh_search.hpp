@@ -1,5 +1,6 @@
 // A search over thousands of candidates with a mesh. Lower bounds rule out most candidates; the
-// others are simulated in ascending order of their bounds, until no bound is below the best result.
+// others are simulated in ascending order of their bounds, until no bound is below the best result
+// or a platform's GPU count has its largest number of simulations.
 #pragma once
 
 #include <vector>
@@ -15,9 +16,11 @@ struct JudgedMeshes {
 };
 
 // Judges candidates with a mesh. `plain` are the candidates without a mesh, which are already
-// judged. A mesh is not simulated if its bound shows that it cannot be 1 % faster than the best
-// candidate so far, with or without a mesh, on as many GPUs of the same platform; with
-// RankBy::memory, if it certainly needs more memory. Also limits the number of simulations.
+// judged. A mesh is not simulated if its own bounds exceed the memory, the deadline or the budget.
+// It is not simulated either if its bound shows that it cannot be 1 % faster than the best
+// candidate so far that meets the limits, with or without a mesh, on as many GPUs of the same
+// platform (with RankBy::memory: that it needs more memory). At most 24 meshes are simulated for
+// each GPU count of a platform.
 JudgedMeshes judge_meshes(const InputFiles& files, const std::vector<Candidate>& meshes,
                           const std::vector<Candidate>& plain,
                           const std::vector<Judgement>& plain_judged,

@@ -11,7 +11,8 @@
 
 namespace lockstep {
 
-// A form of a strategy that is tried with every mesh, as `recommend` names it.
+// A form of a strategy that is tried with meshes, as `recommend` names it. Forms other than ddp
+// need a mesh with several copies of the parameters.
 struct MeshForm {
   const char* name;      // "zero1"
   const char* strategy;  // "zero"
@@ -24,9 +25,10 @@ inline constexpr std::array mesh_forms{
     MeshForm{"fsdp2 hybrid_shard", "fsdp", "{version: 2, sharding: hybrid_shard}", true}};
 
 // All combinations of the limits' sizes whose replicas fill `gpus` GPUs and whose axes divide the
-// model. `base` gives all other options. Leaves out data parallelism only, and tensor sizes larger
-// than a node. `step` is the step of the whole model. Adds the number of combinations that do not
-// divide to `refused`.
+// model. If the limits give no context sizes, context parallelism is tried for long sequences only.
+// `base` gives all other options. Leaves out tensor sizes larger than a node, and the combination
+// in which every size is 1. `step` is the step of the whole model. Adds to `refused` the number of
+// combinations that do not divide.
 std::vector<ParallelOptions> meshes_of(const MeshLimits& limits, const ParallelOptions& base,
                                        const TrainingStep& step, int gpus, int gpus_per_node,
                                        std::size_t& refused);

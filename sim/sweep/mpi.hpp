@@ -22,9 +22,10 @@ class MpiSession {
   int rank_ = 0, ranks_ = 1;
 };
 
-// Runs the sweep like run_sweep(), on all ranks together. `rows` is the file on rank 0, and null on
-// the other ranks. Throws ConfigError if the ranks have different sweeps. If the user stops the
-// sweep, rank 0 syncs its rows and ends all ranks (MPI_Abort).
+// Runs the sweep like run_sweep(), on all ranks together. If options.workers is 0, each rank has
+// one child process, because launchers start one rank per core. `rows` is the file on rank 0, and
+// null on the other ranks. Throws ConfigError if the ranks have different sweeps. If the user stops
+// the sweep, rank 0 syncs its rows and ends all ranks (MPI_Abort).
 // REQUIRES: every rank calls it.
 void run_sweep_on_ranks(const MpiSession& session, const SweepPlan& plan, const InputFiles& files,
                         RowsFile* rows, const SweepOptions& options);

@@ -24,8 +24,9 @@ EntriesOfSetting entries_of(const Setting& setting, const std::vector<Node>& ent
 std::vector<Node> elements_of(const Node& map, const char* field);
 
 // Returns the scenario after applying each "PATH=VALUES" in order. Several values become a list,
-// that is, alternatives. Removes measured rows, because they belong to the unchanged scenario.
-// Throws ConfigError if a setting is invalid.
+// that is, alternatives; a setting inside a strategy entry takes only one value. If there are
+// settings, removes `measured:`, because it belongs to the unchanged scenario. Throws ConfigError
+// if a setting is invalid.
 Node with_settings(const Node& scenario, const std::vector<std::string>& settings);
 
 }  // namespace lockstep

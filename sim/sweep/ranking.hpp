@@ -18,12 +18,14 @@ bool better(const Candidate& a, const Candidate& b, RankBy by);
 // prices differ only by rounding.
 void rank(std::vector<Candidate>& list, RankBy by);
 
-// Among candidates on the same GPUs, moves the simplest one in front of candidates that are better
-// by less than the 90 % interval of the ratio of their times.
+// Handles the candidates of each platform and GPU count separately. Finds the simplest one whose
+// time cannot be distinguished from the best one's: the ratio of the two times is inside its 90 %
+// interval around 1. Moves this candidate in front of the best one, and sets its `passed_over`.
 void put_simple_first(std::vector<Candidate>& ranked);
 
 // Indices of the Pareto front, ordered by time. A candidate is on it unless another one is at least
-// as good in time, price, memory, energy and accuracy, and better in at least one of these.
+// as good in time, price, memory, energy and accuracy, and better in at least one of these. Energy
+// and accuracy count only if both candidates have them.
 std::vector<std::size_t> pareto_front(const std::vector<Candidate>& list);
 
 }  // namespace lockstep

@@ -1,7 +1,8 @@
 // `lockstep recommend`: finds platform, GPU count, strategy, mesh, division of the batch and memory
 // saver for a scenario's training run. Call recommend(), then convert the answer with
-// recommendation_text() or recommendation_json(). Every candidate is simulated unless a lower bound
-// of its time or memory already rules it out, or, for meshes, the limit of simulations is reached.
+// recommendation_text() or recommendation_json(). Every candidate is simulated unless its memory or
+// a lower bound of its time already rules it out, or, for meshes, the limit of simulations is
+// reached.
 #pragma once
 
 #include <array>
@@ -33,7 +34,8 @@ struct RecommendOptions {
   std::vector<std::string> settings{};  // "PATH=VALUES" that change the scenario
   std::string gpus{};       // GPU counts, in the syntax of `--set gpus=`; "" = the scenario's
   std::string platforms{};  // platforms, in the syntax of `--set platform=`; "" = the scenario's
-  // Share of the test set at the end of the run; 0 = no candidate is trained.
+  // Share of the test set that must be classified correctly at the end of the run; 0 = no candidate
+  // is trained.
   double min_accuracy = 0;
   std::size_t most_trainings = 12;  // largest number of trainings, each with all seeds
   // Prepares a candidate's scenario for training.
@@ -61,11 +63,11 @@ struct Verdict {
   std::optional<SeedMean> accuracy;  // at the end of the run, if the candidate was trained
 };
 
-// A candidate that is better than the recommended one, but by less than two predictions can
-// distinguish.
+// A candidate that is better than a simpler one on the same GPUs, but by less than two predictions
+// can distinguish. The simpler one precedes it in the ranking.
 struct PassedOver {
   std::string strategy;
-  double gain = 0;  // share of the time that it would save
+  double gain = 0;  // share of the simpler one's time that it would save
   double told = 0;  // smallest gain that the predictions could distinguish
   bool without_autocast = false;
 };
@@ -81,11 +83,12 @@ struct Candidate {
   std::int64_t micro = 1, accumulation = 1;  // samples of a micro-batch; micro-batches of a step
   // Settings with which `lockstep sweep` simulates exactly this candidate.
   std::vector<std::string> settings;
-  // The scenario with this strategy, but without GPUs, batch and mesh. Similar candidates share it.
+  // The scenario with this strategy. scenario_of() (candidates.hpp) replaces its GPUs, batch and
+  // mesh. Similar candidates share it.
   std::shared_ptr<const Scenario> base{};
   ParallelOptions parallel{};
   Verdict verdict;
-  std::optional<PassedOver> passed_over{};  // by this simpler one, on the same GPUs
+  std::optional<PassedOver> passed_over{};  // by this simpler one
 };
 
 // A column of the study's decision matrix with this run's numbers: the fastest candidate of a
@@ -96,10 +99,10 @@ struct MatrixColumn {
   double least_memory = 0;   // bytes, over all candidates of the family that fit
   double least_dollars = 0;  // over the same candidates; 0 = no price
   // Time of the fastest candidate with one GPU 30 % slower, relative to its normal time; 0 if it
-  // has only one GPU.
+  // has only one GPU or the slower run cannot be simulated.
   double uneven = 0;
-  // If the slow GPU costs no time: the input of `explain` to which the fastest candidate is most
-  // sensitive; otherwise "".
+  // If the slow GPU costs less than 0.5 % of the time: the hardware input of `explain` to which the
+  // fastest candidate is most sensitive; otherwise "".
   std::string limit{};
 };
 
@@ -111,7 +114,7 @@ struct MeshCounts {
   std::size_t simulated = 0;  // all others, also if the exact memory is too large
 };
 
-// A setting that makes the recommended candidate faster.
+// A setting that makes the recommended candidate at least 2 % faster.
 struct FasterStill {
   std::string setting;          // for `lockstep sweep --set`
   double gain = 0;              // share of the step that it saves
@@ -129,7 +132,7 @@ struct Recommendation {
   std::vector<MatrixColumn> matrix;  // one column for each family with a candidate that fits
   MeshCounts meshes;
   // Settings that make the first candidate faster (torch.compile, CUDA graphs, fp8), largest gain
-  // first.
+  // first. Empty if the scenario has a profile.
   std::vector<FasterStill> faster;
   std::size_t trainings = 0;  // number of trainings; candidates that learn the same share one
   std::map<std::string, double> learned;  // family -> best accuracy of its trained candidates
@@ -155,14 +158,15 @@ std::vector<std::size_t> shortlist(const std::vector<Candidate>& ranked);
 
 // Enumerates, judges and ranks the candidates of the file's scenario. Throws ConfigError if the
 // scenario lacks an input: a dataset for the length of the run, a platform's price for a budget,
-// `convergence` for accuracy, or `energy` and the board's power for an order by energy.
+// `convergence` for accuracy, or `energy` and the board's power for an order by energy. Also throws
+// it if `dataset` gives the run's time, or counts steps without a global batch.
 Recommendation recommend(const std::string& scenario_file, const RecommendOptions& options);
 
-// For people. Its commands name the scenario as on a command line, with the settings that change
-// it.
+// The answer for people. It contains commands for `lockstep`, in which `scenario` and `settings`
+// appear as the user gave them.
 std::string recommendation_text(const Recommendation& recommendation, const std::string& scenario,
                                 const std::vector<std::string>& settings = {});
-// For programs.
+// The answer for programs, and the layout of the JSON document.
 std::string recommendation_json(const Recommendation& recommendation);
 std::string recommendation_csv(const Recommendation& recommendation);
 std::string recommendation_schema();  // JSON Schema (draft-07)

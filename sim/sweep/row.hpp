@@ -1,6 +1,6 @@
 // One line of a sweep's result: its settings, and the answer or the reason why there is none. A row
-// depends only on the input, so every process writes the same bytes for it. Rows are JSON, one per
-// line; at the end they can be converted to CSV.
+// depends only on the input (unless its simulation fails), so every process writes the same bytes
+// for it. Rows are JSON, one per line; at the end they can be converted to CSV.
 #pragma once
 
 #include <string>

@@ -16,11 +16,11 @@ namespace lockstep {
 // Owns the open part file and a lock on it. Stores in memory where each row is, not its text.
 class RowsFile {
  public:
-  // `numbers`: all row numbers of the complete file. Continues with the rows of an earlier run;
-  // with `retry_failed`, without its failed rows. If there is no file name, rows are stored in a
-  // scratch file until finish() prints them. Throws ConfigError if the earlier rows belong to
-  // another sweep, or if another program writes to the file; OutputError if the file cannot be
-  // written.
+  // `numbers`: all row numbers of the complete file. Continues with the rows of an earlier run,
+  // from FILE.part or, if that is empty, from FILE; `retry_failed` leaves out the failed rows. If
+  // `file` is "", rows are stored in a scratch file until finish() prints them. Throws ConfigError
+  // if the earlier rows belong to another sweep, if another program writes to the file, or if
+  // `file` is no plain file. Throws OutputError if the file cannot be written.
   RowsFile(const std::string& file, const std::string& digest, std::vector<std::size_t> numbers,
            bool retry_failed = false);
   ~RowsFile();
@@ -32,11 +32,11 @@ class RowsFile {
   // Adds a row to the part file.
   // REQUIRES: `number` is one of the file's numbers.
   void append(std::size_t number, const std::string& line);
-  void sync();  // writes appended rows to the disk
-  // Writes all rows in order to `file`, which appears only when it is complete, or to standard
-  // output if the name is "".
+  void sync();  // writes appended rows to the disk, unless they are in a scratch file
+  // Writes the rows so far in order to `file`, which appears only when it is complete, or to
+  // standard output if the name is "".
   void write(const std::string& file, bool csv) const;
-  // Writes FILE (or to standard output) and removes FILE.part.
+  // Writes the rows to FILE (or to standard output) and removes FILE.part.
   void finish(bool csv);
 
   // Number of rows by kind.
@@ -56,7 +56,7 @@ class RowsFile {
   };
   // Finds the rows of an earlier run.
   void take_up(bool retry_failed);
-  // Remembers where a row is.
+  // Stores the place of a row in the part file.
   void remember(std::size_t number, std::size_t offset, const std::string& line);
   // Reads a row from the part file.
   std::string line(std::size_t number) const;
@@ -72,7 +72,7 @@ class RowsFile {
 };
 
 // `lockstep sweep --merge`: joins the files of a sweep's shards. Throws ConfigError if the files
-// belong to different sweeps, repeat a row, or lack rows.
+// belong to different sweeps, repeat a row, lack rows, or have lines that are no rows.
 void merge_rows(const std::vector<std::string>& files, const std::string& output, bool csv);
 
 }  // namespace lockstep

@@ -39,7 +39,8 @@ inline constexpr std::size_t most_values = 1'000'000;  // largest number of valu
 ConfigError setting_error(const Setting& setting, int column, std::string message,
                           std::string hint = "");
 
-// Parses "PATH=VALUES". Throws ConfigError, located in this text.
+// Parses "PATH=VALUES". Throws ConfigError, located in this text, if it is malformed or has more
+// than most_values values.
 Setting parse_setting(const std::string& text);
 
 // Returns a copy of `root` with `value` at the setting's path, starting with step `from` of the

@@ -37,7 +37,7 @@ SweepPlan plan_sweep(const Grid& grid, const std::string& scenario_file, std::si
 // The rows of shard `k` of `n`, with k from 0: row k and every n-th row after it.
 std::vector<std::size_t> shard_rows(const SweepPlan& plan, std::size_t k, std::size_t n);
 
-// The work of a child process: makes the row of a point from its number.
+// The work of a child process: simulates the point of a row number and returns the row.
 // REQUIRES: `plan` outlives the result.
 PoolWork row_maker(const SweepPlan& plan, const InputFiles& files);
 // The limits of the pool of child processes.

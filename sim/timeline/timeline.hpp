@@ -19,11 +19,12 @@
 
 namespace lockstep {
 
-// The ranks and steps that are recorded.
+// The ranks that are recorded, and the steps that are rendered.
 struct TimelineOptions {
-  // Empty = at most four ranks that differ, evenly spaced.
+  // Empty = at most four ranks of each group that differ, evenly spaced. Servers are chosen by this
+  // rule in any case, at most eight.
   std::vector<int> ranks{};
-  // First and last recorded step. Step 0, the first step of the run, differs from all later steps
+  // First and last rendered step. Step 0, the first step of the run, differs from all later steps
   // (bucket sizes, optimizer state).
   int first_step = 1, last_step = 3;
   bool show(int step) const { return step >= first_step && step <= last_step; }
@@ -57,16 +58,16 @@ class Timeline final : public Observer {
   // `title` precedes the names of the processes. Timelines in one file need different values of
   // `place`, from which process numbers follow. If `rank` is not -1, only this rank is written.
   std::string events(const std::string& title, int place, int rank = -1) const;
-  // The first recorded step of one rank as a graph. Work depends on the work before it in its
-  // stream, on its launch, and on the events for which the stream waited. A transfer also depends
-  // on the device work whose end allowed it to begin; a reduction, on the last device work that
-  // ended before it was ready. Times are seconds after the first node's start. Empty if an
+  // The first rendered step (`first_step`) of one rank as a graph. Work depends on the work before
+  // it in its stream, on its launch, and on the events for which the stream waited. A transfer also
+  // depends on the device work whose end allowed it to begin; a reduction, on the last device work
+  // that ended before it was ready. Times are seconds after the first node's start. Empty if an
   // asynchronous rank did not complete the step.
   // REQUIRES: `rank` is one of ranks().
   std::vector<ChakraNode> chakra(int rank) const;
-  // The work of the first recorded rank, of one rank of each other pipeline stage, and of the first
-  // server, while the first rank's device is in step `index`. The host may already issue the next
-  // step then. The result has no lanes if the step was not recorded.
+  // The work of the first recorded rank and of the first server, and the compute work of one rank
+  // of each other pipeline stage, while the first rank's device is in step `index`. The host may
+  // already issue the next step then. The result has no lanes if the rank did not make the step.
   StepTimeline step(int index) const;
 
  private:

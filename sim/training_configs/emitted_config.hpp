@@ -1,6 +1,6 @@
 // Writes files that start a scenario's training with a training program: the inverse of
-// imported_config.hpp. `export --emit` and `recommend --emit` use it; docs/import-config.md lists the
-// formats.
+// imported_config.hpp. `export --emit` and `recommend --emit` use it. docs/import-config.md lists
+// the formats.
 #pragma once
 
 #include <string>
@@ -30,7 +30,8 @@ struct EmittedFile {
 // The values of --emit, in the order of the docs.
 const std::vector<std::string>& emit_formats();
 
-// Throws ConfigError for an unknown format, or a strategy or model that the format cannot express.
+// Throws ConfigError for an unknown format, or for a strategy, model or option that the format
+// cannot express.
 EmittedFile emitted_config(const std::string& format, const EmitQuestion& question);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ namespace lockstep {
 
 // The user's answers on the command line; they take precedence over the files.
 struct ConfigAnswers {
-  // Value of --format; "" = recognised by the keys.
+  // Value of --format, for the first file; "" = recognised by the keys.
   std::string format;
   // A shipped model, a model file, a config.json, or a public model's name; "" = the files
   // determine the model.
@@ -63,15 +63,16 @@ struct ImportedConfig {
   std::vector<std::string> assumptions;
 };
 
-// The first file is the training's config; the user may add files to which it refers. A reference
-// is followed only to a file below the referring file's folder or below the working directory.
+// The first file is the training's config; the user may add files to which it refers. At most four
+// references are followed, each only to a file below the referring file's folder or below the
+// working directory. A text in a launch script may take the place of a missing file.
 //
-// Throws ConfigError for unreadable files, contradicting keys, and refused keys that are not left
-// out.
+// Throws ConfigError for unreadable files, unknown formats, contradicting keys, and refused keys
+// that are not left out.
 ImportedConfig imported_config(const std::vector<std::string>& files, const ConfigAnswers& answers);
 
-// The scenario for people. Each line has a comment with the keys from which it is derived, and open
-// questions are comments.
+// The scenario for people. Each line has a comment with up to four keys from which it is derived.
+// Assumptions, approximated or refused keys, notes and open questions are also comments.
 std::string scenario_text(const ImportedConfig& config);
 // The scenario for read_scenario_text(), without comments. Throws ConfigError if a question is
 // open.

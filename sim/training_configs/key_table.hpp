@@ -2,7 +2,7 @@
 // the format's table. The tables are the files keys/*.yaml, which key_table.cpp applies to a
 // config's tree:
 //
-//   strict: true                         # the program refuses keys that it does not know
+//   strict: true                         # the program refuses unknown keys at the root
 //   keys:                                # a key, dotted from the root, and the fact that it states
 //     train_batch_size: global
 //     zero_optimization.stage: {sets: zero.stage}
@@ -20,8 +20,10 @@
 // In patterns, `*` matches any single part between dots, `**` any number of parts at the end, and
 // `a*` any part that begins with a. A pattern that ends with `*` also matches deeper keys. `words`
 // translates values without regard to case ("*" stands for all other values). The translation ""
-// means that the key has no effect, "!reason" refuses it, and "~reason" approximates it. A key
-// whose last part begins with _ is a comment, except `_target_`; so is all below `_param_docs`.
+// means that the key has no effect, "!reason" refuses it, and "~reason" approximates it. A mapped
+// key is asked for if its value contains `${`, or is `auto` and the key has no `words`; a null
+// value has no effect. A key whose last part begins with _ is a comment, except `_target_`; so is
+// all below `_param_docs`.
 #pragma once
 
 #include <string>
@@ -56,7 +58,8 @@ struct ConfigKeyRule {
 struct KeyTable {
   // The format's name, in the spelling for people.
   std::string format;
-  // Whether the program refuses keys that it does not know; the import then refuses them as well.
+  // Whether the program refuses keys at the root that it does not know; the import then refuses
+  // them as well.
   bool strict = false;
   std::vector<ConfigKeyRule> rules;
 };
@@ -64,8 +67,9 @@ struct KeyTable {
 // Parses the text of a key table; errors name it `name`. Throws ConfigError.
 KeyTable key_table(std::string_view text, const std::string& name);
 
-// States each value of `root` as a fact, and appends its account. `prefix`: the part of the keys
-// before `root`, for accounts. Throws ConfigError if two keys contradict each other.
+// States each mapped value of `root` as a fact, and appends an account of every value. `prefix`:
+// the part of the keys before `root`, for accounts. Throws ConfigError if two keys contradict each
+// other.
 void state_keys(const KeyTable& table, const Node& root, const std::string& prefix, Facts& facts,
                 std::vector<KeyAccount>& accounts);
 
@@ -102,7 +106,8 @@ struct ConfigDocument {
 // must be legal JSON; bare words are refused. YAML is read as PyYAML reads it: the last of
 // duplicate keys counts, and `<<` merges maps.
 //
-// Throws ConfigError with the place, also for too large or too deeply nested files (core/yaml.hpp).
+// Throws ConfigError with the place, also for a file that is no map, is too large or too deeply
+// nested (core/yaml.hpp).
 ConfigDocument config_document(const std::string& path);
 ConfigDocument config_document(const std::string& text, const std::string& path);
 

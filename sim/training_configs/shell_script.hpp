@@ -20,7 +20,7 @@ struct ScriptArgument {
 
 // The outcome of reading a script.
 struct LaunchScript {
-  // The command with the most options, which is taken as the launch of the training.
+  // The first command with the most options, which is taken as the launch of the training.
   std::vector<ScriptArgument> command;
   // Texts of heredocs, which the script may write to files, by "line N".
   std::map<std::string, std::string> documents;
@@ -34,7 +34,8 @@ struct LaunchScript {
 LaunchScript launch_script(const std::string& text, const std::string& path);
 
 // The command's options as a map: `--micro-batch-size 4` becomes micro_batch_size: 4, and a switch
-// becomes true.
+// becomes true. A program pretrain_*.py also becomes a key, because its name shows the model's
+// family.
 Node options_of(const LaunchScript& script, const std::string& path);
 
 }  // namespace lockstep

@@ -32,8 +32,9 @@ struct SteadySteps {
 };
 
 // Computes the times of the steps after the warm-up. `tokens` and `samples`, the totals of one step
-// over all GPUs, convert rates to times; 0 = not known. `gpus` is needed if the log's rate is that
-// of one GPU. Throws ConfigError if no step times follow from the log.
+// over all GPUs, convert rates to times; 0 = not known. If `samples` is 0, the log's own number
+// counts, if it states one. `gpus` is needed if the log's rate is that of one GPU. Throws
+// ConfigError if no step times follow from the log.
 SteadySteps steady_steps(const TrainingLog& log, double tokens, double samples, std::int64_t gpus);
 
 // Sentences on warm-up, slow steps, their period, and drift. Causes in the sentences are guesses.

@@ -14,7 +14,8 @@ namespace lockstep {
 // (11500), "MaxMemAllocated=4.34GB" (4.34). The key must not be the end of a longer word. Commas
 // between digits are ignored.
 std::optional<double> number_after(std::string_view line, std::string_view key);
-// Bytes after `key`: "9.46GiB", "547M" (MiB), "4.34GB" (GiB, as DeepSpeed and Megatron write it).
+// Bytes after `key`: "9.46GiB", "547M" (MiB), "4.34GB" (GiB, as DeepSpeed and Megatron write it),
+// "547" (MiB). Nothing unless the number is positive.
 std::optional<double> bytes_after(std::string_view line, std::string_view key);
 // The first date and time of the line ("2025-07-21 15:57:42,774", "10/17/2025 16:31:56") in seconds
 // since 1970; time zones are ignored.

@@ -31,7 +31,7 @@ struct TrainingLog {
   std::string file;
   // The program's name, in the spelling for people.
   std::string program;
-  // One entry for each step that the log names, by ascending step.
+  // One entry for each step that the log names, by ascending step. The last line of a step counts.
   std::vector<LogEntry> entries;
   // Whether tokens_per_second is the rate of one GPU.
   bool per_gpu = false;
@@ -48,7 +48,7 @@ struct TrainingLog {
 // Reads text logs of torchtitan, Megatron-LM, nanotron, DeepSpeed and Hugging Face's Trainer,
 // trainer_state.json, LLaMA-Factory's trainer_log.jsonl, JSONL, and CSV as W&B and TensorBoard
 // export it. The program is recognised by the lines. Throws ConfigError if the file is unreadable,
-// or if no line has a known format.
+// or if it gives neither an entry nor a mean step time.
 TrainingLog training_log(const std::string& path);
 
 }  // namespace lockstep
