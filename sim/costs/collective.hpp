@@ -7,9 +7,9 @@
 // The model on GPUs: the candidates are the algorithms and protocols of NCCL's tuning table.
 // NetworkModel corrects the table's time of each candidate, and the fastest candidate is chosen.
 // Three cases have formulas of their own: all_to_all and send_recv, sums in the switches between
-// nodes, and Gloo on CPUs. docs/networks-results.md compares the model with measured curves. Latency is device time from the
-// moment at which the last rank's kernel may start; it does not include the host's time to issue a
-// collective (host_issue_seconds below).
+// nodes, and Gloo on CPUs. docs/networks-results.md compares the model with measured curves.
+// Latency is device time from the moment at which the last rank's kernel may start; it does not
+// include the host's time to issue a collective (host_issue_seconds below).
 #pragma once
 
 #include <string>
@@ -39,9 +39,9 @@ struct NetworkModel {
   // fit: share of the PCIe link that all protocols reach through host memory, where every byte is
   // written and then read.
   double host_staging_efficiency = 0.434;
-  // fit: on several nodes, all hops of LL128 rings, also those inside nodes, cost this multiple of
-  // the table's hop. Measured rings have the same latency per node at all sizes, but the table gives
-  // LL128 half of Simple's.
+  // fit: on several nodes, all hops of LL128 rings, also hops inside nodes, cost this multiple of
+  // the table's hop. Measured rings have the same latency per node at all sizes, but the table
+  // gives LL128 half of Simple's.
   double net_ll128_hop_factor = 2.25;
   // read: on several nodes a hop of LL's trees inside a node costs this multiple of the table's
   // hop. The table adds the time to post a message to the network (fact 96) only to the hops of a
@@ -111,10 +111,10 @@ CollectiveCost collective_cost(const Machine& machine, const CommGroup& group,
                                Collective collective, double bytes, const NetworkModel& model = {});
 
 // Standard deviation of log(truth / prediction) for modelled communication over `nodes` nodes. The
-// model's own part is 0.3. It is between two measured errors: a median of 13 % for sources that were
-// left out of the fit, times 1.48, which converts a median deviation to a standard deviation; and 33
-// % for a source that is the only one with its kind of link (docs/networks-results.md). On a shared
-// fabric (EFA) the nodes' placement has a part of 0.12 x log2(nodes), from the 5th and 95th
+// model's own part is 0.3. It is between two measured errors: a median of 13 % for sources that
+// were left out of the fit, times 1.48, which converts a median deviation to a standard deviation;
+// and 33 % for a source that is the only one with its kind of link (docs/networks-results.md). On a
+// shared fabric (EFA) the nodes' placement has a part of 0.12 x log2(nodes), from the 5th and 95th
 // percentiles of the measured cluster (platforms/measurements/collectives.yaml). The two parts
 // combine as the root of the sum of squares.
 double network_error(const Machine& machine, int nodes);

@@ -6,7 +6,9 @@
 //   modelled      otherwise: the fallback's time (the roofline model), corrected
 // At another batch of a measured model, the correction is the ratio of measured to modelled time at
 // the neighbouring batches; for a model that was not measured, it is the ratio of layers of the
-// same class (ProfileKin). A backward pass that was not measured is modelled.
+// same class (ProfileKin). A backward pass that was not measured is modelled. A layer that the
+// measured batches lack, and every layer that stays in fp32 (Layer::wide), has the fallback's time
+// without a correction.
 #pragma once
 
 #include <map>
@@ -201,8 +203,9 @@ bool answers_batch(const ProfileModel& model, std::int64_t samples);
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
 // Replaces the workspaces of the step's convolutions by measured ones: linear in the batch between
-// two measured batches, otherwise in proportion to the nearest one. Workspaces that were not
-// measured are unchanged.
+// two measured batches that are at most a factor of 10 apart, otherwise in proportion to the next
+// smaller measured batch (to the smallest one if there is none). Workspaces that were not measured
+// are unchanged.
 void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 
 // The measured batches by which the step's layers are corrected if its own batch is modelled: the
@@ -231,8 +234,9 @@ std::string layer_class(const Layer& layer);
 // precision of `step`. The likeness of a measured step is the cosine between the two steps' numbers
 // of operators by kind of layer, and each measured step has its likeness as weight. A class with
 // four or more measured layers has a ratio: the sum of measured over the sum of modelled seconds,
-// to the power of the largest likeness among the class's steps. Host seconds per operator come from
-// the measured step with the largest likeness.
+// to the power of the largest likeness among the class's steps. A layer whose backward was not
+// measured does not count. Host seconds per operator come from the step with the largest likeness
+// that has them.
 ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
                        const std::vector<TrainingStep>& measured, const TrainingStep& step);
 

@@ -80,8 +80,8 @@ class StepPlayer {
   }
 
   // Counts the step's backwards by chunk. In a pipeline the batch of all micro-batches is copied at
-  // once. If a settled_shape() plays fewer micro-batches than the step has, one block stands for the
-  // tensors that the others hold to the end of the step.
+  // once. If a settled_shape() plays fewer micro-batches than the step has, one block stands for
+  // the tensors that the others hold to the end of the step.
   void begin_step(int step) {
     forwards_ = 0;
     backwards_left_.assign(program_.chunks.size(), 0);
@@ -284,8 +284,8 @@ StepMemory play_program(const TrainingStep& step, const PlayedProgram& program,
   return result;
 }
 
-// Plays steps of `micro_batches` micro-batches one after the other, without a pipeline, and
-// summarises the memory.
+// Plays steps of `micro_batches` micro-batches one after the other (at most
+// distinct_micro_batches), without a pipeline, and summarises the memory.
 template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
                       double outside_bytes, const MemoryQuery& query,

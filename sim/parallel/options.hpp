@@ -276,7 +276,7 @@ struct PipelineOptions {
   std::vector<std::int64_t> layers;  // blocks of each part in order; empty = as even as possible
   PipelineTransfers transfers = PipelineTransfers::stream;
   bool keep_outputs = true;     // an activation that was sent stays in memory until its backward
-  bool return_outputs = false;  // logits of all micro-batches stay in memory to the end of the step
+  bool return_outputs = false;  // outputs of the last part stay in memory until the next step
   // Slices of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = the number and lengths that
   // take the least time.
   std::int64_t slices = 1;

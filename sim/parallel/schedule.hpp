@@ -1,7 +1,8 @@
 // Pipeline schedules as data: for each rank the list of its actions (forward or backward of a
 // micro-batch in a chunk), in program order. The simulation of time (strategies/common) and the
-// simulation of memory (memory/step_player.hpp) execute the same lists, so they cannot contradict
-// each other.
+// simulation of memory (memory/step_player.hpp) both execute these lists. Memory takes shorter ones
+// (settled_shape(), no token slices), messages by PipelineOptions::keep_outputs, and never
+// endless_program(); time takes PyTorch's messages.
 // Words: a stage is one rank of the pipeline; a chunk is one of the parts of the model on a rank; a
 // part p is a chunk numbered across all ranks, in the model's order. Example: 1F1B with 3 stages
 // and 4 micro-batches:
@@ -143,9 +144,9 @@ std::vector<RankProgram> with_messages(PipelineSchedule schedule, const Pipeline
 // A shape with fewer micro-batches that has the same memory peak: its programs have the same peak
 // number of micro-batches in flight on each rank, reached by the same sequence of actions, and
 // contain the steady state. It saves time when memory is simulated. The result is the shape itself
-// if no smaller one has that peak (always for gpipe and looped_bfs). A schedule that never drains
-// has micro-batches of several steps in flight, so its result may have more micro-batches than a
-// step.
+// if it is short already, and for gpipe and looped_bfs, which have all micro-batches in flight. A
+// schedule that never drains has micro-batches of several steps in flight, so its result may have
+// more micro-batches than a step.
 PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shape);
 
 // The program of a rank without a pipeline: for one micro-batch after the other, its forward and
@@ -179,9 +180,9 @@ PipelineTimes pipeline_times(PipelineSchedule schedule, const PipelineShape& sha
                              std::span<const RankProgram> programs,
                              std::span<const PartTimes> parts, double transfer);
 
-// The most micro-batches in flight at one moment on a rank: micro-batches whose forward has run, but
-// not yet their input gradient (until_input) or their weight gradient (until_weight). A micro-batch
-// in flight in two chunks counts twice.
+// The most micro-batches in flight at one moment on a rank: micro-batches whose forward has run,
+// but not yet their input gradient (until_input) or their weight gradient (until_weight). A
+// micro-batch in flight in two chunks counts twice.
 struct InFlight {
   int until_input = 0, until_weight = 0;
   bool operator==(const InFlight&) const = default;

@@ -85,8 +85,8 @@ class StepBuilder {
   double bytes(const Value& value) const;
   std::int64_t rows(const Value& value) const;  // number of vectors along the last dimension
 
-  // A new memory block of `size` bytes that the forward of `layer` allocates (-1 = the step's input,
-  // which exists before forward); returns its id.
+  // A new memory block of `size` bytes that the forward of `layer` allocates (-1 = the step's
+  // input, which exists before forward); returns its id.
   int new_storage(double size, int layer);
   int storage_owner(int storage) const { return storages_[storage].owner; }
   double storage_bytes(int storage) const { return storages_[storage].bytes; }
@@ -106,8 +106,8 @@ class StepBuilder {
   bool inputs_require_gradients() const {
     return options_.fine_tuning.adapters && options_.activation_checkpointing;
   }
-  // Bytes of one element: of inputs and outputs of products, and of stored weights. Numeric modes: of
-  // convolutions and other work (math), and of products (matmul_math).
+  // Bytes of one element: of inputs and outputs of products, and of stored weights. Numeric modes:
+  // of convolutions and other work (math), and of products (matmul_math).
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
   MathMode math() const { return math_mode(options_.precision); }
@@ -125,15 +125,15 @@ class StepBuilder {
   // gathered value is not stored. Every reader gets the gathered copy as backward workspace.
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
   // Chunked loss: the layers from the head to the loss process the tokens in `pieces` pieces. The
-  // head is the nearest matrix product at or before layer `logits`. Throws ModelError if there is no
-  // such product.
+  // head is the nearest matrix product at or before layer `logits`. Throws ModelError if there is
+  // no such product.
   void take_in_pieces(int logits, std::int64_t pieces);
   // Records the share (0 .. 1) of router choices that find their expert full.
   void drops_tokens(double share) { step_.dropped_tokens = share; }
   // Completes the step by the work that depends on the whole graph: the order of shared experts,
   // sums of gradients of outputs that several layers read, pieces, repeated exchanges, checkpointed
-  // layers, totals. Throws ConfigError if ExpertOverlap::shared finds no experts to move. It must be
-  // called once; the builder is empty afterwards.
+  // layers, totals. Throws ConfigError if ExpertOverlap::shared finds no experts to move. It must
+  // be called once; the builder is empty afterwards.
   TrainingStep finish();
 
  private:
@@ -168,9 +168,9 @@ class StepBuilder {
   int first_in_pieces_ = -1, pieces_ = 1;
 };
 
-// Writes one layer. Kernels are executed in the order in which they are added; late_backward() has
-// exceptions. The constructor counts the layer as a reader of each input that requires a gradient;
-// done() appends the layer to the step.
+// Writes one layer. Kernels are executed in the order in which they are added; only the kernels of
+// late_backward() come last. The constructor counts the layer as a reader of each input that
+// requires a gradient; done() appends the layer to the step.
 // REQUIRES: done() is called once, with a Value from output() or view_of(), and before the next
 // layer is begun.
 class LayerWriter {
@@ -208,8 +208,8 @@ class LayerWriter {
   // `x` in the type in which a product reads it: under autocast a half-precision copy of an fp32
   // value, else `x`. Adds the kernels of the cast and of its gradient.
   Value matmul_input(const Value& x);
-  // `x` for an operator that works in fp32 (as those on autocast's fp32 list): an fp32 copy of a
-  // half-precision value, else `x`. Adds the kernels of the cast and of its gradient.
+  // `x` for an operator that works in fp32 (for example one on autocast's fp32 list): an fp32 copy
+  // of a half-precision value, else `x`. Adds the kernels of the cast and of its gradient.
   Value full_precision(const Value& x);
 
   // These functions add a kernel; `read` and `written` are in bytes. The reference is valid until
@@ -239,7 +239,7 @@ class LayerWriter {
     layer_.summed_rows = rows;
     layer_.summed_columns = columns;
   }
-  // Asks for the buffer that all layers share and that is never freed (Layer::shared_buffer_bytes).
+  // Requests the buffer that all layers share and that is never freed (Layer::shared_buffer_bytes).
   void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
   // Sets the additional temporary memory of backward on a CPU.
   void host_workspace(double backward_bytes) {

@@ -162,11 +162,11 @@ enum class GradientFlow : std::uint8_t {
   slices,  // inputs get slices of the output's gradient: concat
 };
 
-// The role of a layer at the edge of a pipeline stage (workload/partition.hpp).
+// The role of a layer at the edge of a part of the model (workload/partition.hpp).
 enum class Boundary : std::uint8_t {
   none,
-  receive,  // the output arrives from the previous stage, to which backward sends its gradient
-  send,     // the input goes to the next stage, which sends its gradient back
+  receive,  // the output arrives from the previous part, to which backward sends its gradient
+  send,     // the input goes to the next part, which sends its gradient back
 };
 
 // One node of the step's graph: a leaf module of the network, an operator of its forward(), a loss,
