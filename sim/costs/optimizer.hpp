@@ -106,9 +106,9 @@ struct OptimizerTraffic {
 // master copy and, if the precision needs loss scaling (fact 22), GradScaler's unscale pass.
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors);
-// The work without the orthogonalisation of muon's matrices: the update of all other tensors, and
-// the passes that cover all elements, matrices included: the casts for a master copy, and
-// GradScaler's unscale pass.
+// The work without the orthogonalisation of muon's matrices. It consists of the update of all other
+// tensors, and of the passes that cover all elements including the matrices (casts for a master
+// copy, GradScaler's unscale pass).
 OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
                                          double elements, int tensors);
 

@@ -83,7 +83,8 @@ struct ProfileBatch {
   // measured.
   std::vector<double> step_factors;
   // Host seconds as in ProfileHost, but measured with this model and batch, and used only for
-  // layers; 0 = ProfileHost's.
+  // layers; 0 = ProfileHost's. No update uses update_operator_seconds: ProfileHost has the median
+  // of all batches.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
   double update_operator_seconds = 0;
@@ -176,8 +177,8 @@ struct Profile {
 };
 
 // Reads a profile. `path`: a file, or a folder that holds profile.yaml. Throws ConfigError for
-// unknown fields, batches or sizes that do not ascend, times that are not positive, and a file that
-// was cut off.
+// unknown fields and collectives, values outside of their ranges, batches or sizes that do not
+// ascend, a hook with a wrong number of stages, and a file that was cut off.
 Profile load_profile(const std::string& path);
 // Reads a profile as load_profile() does, but through a cache of the file that was read last; a
 // profile of megabytes takes a second to read. A cached profile is valid until the size or time of
@@ -188,8 +189,9 @@ std::string profile_schema();                      // JSON Schema of profile.yam
 std::string profile_fields();                      // its fields, as a Markdown table
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
 
-// Puts the profile's facts about the machine into `machine`: the allocator's numbers, and
-// collective curves. The curves are placed before the machine's own and so take precedence.
+// Puts the profile's facts about the machine into `machine`: the allocator's numbers that were
+// measured, and collective curves. The curves are placed before the machine's own and so take
+// precedence.
 void apply_profile(const Profile& profile, Machine& machine);
 
 // The profile's model with the name, precision and input size of the step; nullptr if there is none

@@ -30,7 +30,7 @@ template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {
   state.construct();
   state.zero_gradients();  // before the first forward of a step
-  // Flags: first, last micro-batch of the step; in a pipeline they may be wrong.
+  // Flags: first, last micro-batch of the step; a state must not use them in a pipeline.
   state.begin_forward(flag, flag);
   state.before_forward(layer);
   state.after_forward(layer);

@@ -65,7 +65,7 @@ struct ReplicatedPlan {
   double updated_share_of_experts = 1;
   // by trainable tensor: whether this rank updates it; empty = all
   std::vector<bool> updated_tensors;
-  double kept_state_bytes = 0;  // optimizer state of tensors that the host updates
+  double kept_state_bytes = 0;  // master copies on the device of tensors that the host updates
   double flat_copy_bytes = 0;   // one tensor that lives for a moment after the update (local SGD)
 
   bool operator==(const ReplicatedPlan&) const = default;

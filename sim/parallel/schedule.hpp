@@ -116,8 +116,8 @@ std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineSh
 
 // The program of one stage of a schedule that never drains (PipeDream: Narayanan et al. 2019), with
 // its messages: an opening of forwards, then the program that every step repeats. Forwards run
-// ahead of backwards by the length of the opening, so some forwards of a step's program belong to
-// the next step. Micro-batch numbers are modulo the micro-batches of a step.
+// ahead of backwards by the number of forwards in the opening, so some forwards of a step's program
+// belong to the next step. Micro-batch numbers are modulo the micro-batches of a step.
 struct EndlessProgram {
   RankProgram opening, step;
 };
@@ -169,7 +169,7 @@ struct PipelineTimes {
   std::vector<double> busy, begin, end;   // by rank
   std::vector<std::vector<double>> ends;  // by rank, by action
   double makespan = 0;                    // the latest end
-  // Mean idle share of the ranks: 1 - busy / makespan.
+  // Mean idle share of the ranks: 1 - (mean of busy) / makespan; 0 if the makespan is 0.
   double bubble() const;
 };
 // Executes the programs with the times of each part of the model, in the model's order. `transfer`:
