@@ -67,7 +67,7 @@ struct Value {
 std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
 
 // Collects the layers of one TrainingStep and the state that they share: storages, owners of
-// parameters, exchanges that later readers may reuse. finish() may be called once, after the last
+// parameters, exchanges that later readers may reuse. finish() must be called once, after the last
 // layer.
 class StepBuilder {
  public:
@@ -106,10 +106,10 @@ class StepBuilder {
   bool inputs_require_gradients() const {
     return options_.fine_tuning.adapters && options_.activation_checkpointing;
   }
-  // Bytes of one element: of inputs and outputs of products, and of stored weights. Numeric modes:
-  // of convolutions and other work (math), and of products (matmul_math).
+  // Bytes of one element of the inputs and outputs of products, and of a stored weight.
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
+  // Numeric modes of convolutions and elementwise work, and of matrix products and attention.
   MathMode math() const { return math_mode(options_.precision); }
   MathMode matmul_math() const { return matmul_math_mode(options_.precision); }
 
@@ -118,8 +118,8 @@ class StepBuilder {
   // `name` for an exchange layer, with a number at its end if an earlier exchange layer has that
   // name.
   std::string unused_name(const std::string& name);
-  // Results of exchanges, so that each exchange is written once. The key consists of value, kind
-  // and readers (exchanges.cpp).
+  // Results of exchanges, so that each exchange is written once. The key consists of the value, the
+  // kind, and the scope of the readers: the step, a block or one layer (exchanges.cpp).
   std::map<std::string, Value>& exchanged() { return exchanged_; }
   // Makes the last reader of exchange layer `layer` repeat `exchange` in backward, because the
   // gathered value is not stored. Every reader gets the gathered copy as backward workspace.
@@ -189,7 +189,7 @@ class LayerWriter {
   // kernels of these casts, and of the sum with a main gradient (has_main_gradients()).
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
   // Says that backward writes a gradient of `elements` elements for the last declared parameter: an
-  // embedding of which the layer uses some rows still gets a gradient for the whole table.
+  // embedding of which this rank uses only some rows still gets a gradient for the whole table.
   void whole_gradient(std::int64_t elements) { layer_.parameters.back().gradient_count = elements; }
   // Whether the last declared or tied parameter is trained.
   bool trains_last() const { return trains_last_; }
@@ -252,7 +252,8 @@ class LayerWriter {
   void stays_wide() { layer_.wide = true; }
   // Says that the layer computes attention (Layer::is_attention).
   void attends() { layer_.is_attention = true; }
-  // Adds a collective before the layer's kernels; in backward only if an input requires a gradient.
+  // These functions add a collective before the layer's kernels; backward_exchange() does nothing
+  // if no input requires a gradient.
   void forward_exchange(const AxisExchange& exchange) {
     layer_.forward_exchanges.push_back(exchange);
   }
