@@ -18,7 +18,7 @@ struct Efficiency {
   double convolution = 0.70;       // best dense convolution on matrix units
   double convolution_fp32 = 0.70;  // as matmul_fp32, for convolutions as implicit products
   // Forward of fused attention at head size 128, as a fraction of the matrix peak, or of the fp32
-  // lanes that can multiply if it does not run on matrix units.
+  // lanes that can multiply if the values have 32 bits or the device lacks the mode.
   double attention = 0.60;
   // Depthwise convolutions, which run outside of the matrix units: fraction of 64 multiply-adds per
   // multiprocessor and clock, or of the fp32 peak if the peak is less.
