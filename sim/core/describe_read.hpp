@@ -83,7 +83,8 @@ class Reader : public FieldVisitor<Reader> {
   }
 
   // Calls f(report) to check a rule between fields. Such checks are skipped after an error in a
-  // field, because their messages would follow from that error.
+  // field, because their messages would follow from that error, and for a struct that is written as
+  // a bare word.
   template <class F>
   void check(F&& f) {
     if (node_.kind() != Node::Kind::map || diagnostics_.list().size() > errors_before_) return;

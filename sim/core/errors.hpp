@@ -51,7 +51,7 @@ std::string in_quotes(std::string_view text);
 
 // "allowed: a, b, c; did you mean 'b'?" for a word that is not in `allowed`. The question is added
 // only if an allowed word is close by edit distance. A long list is cut to the dozen nearest words,
-// in alphabetical order, and their number is followed by that of the others.
+// in alphabetical order, followed by "and N more". "" if `allowed` is empty.
 std::string allowed_hint(std::string_view word, const std::vector<std::string>& allowed);
 
 }  // namespace lockstep

@@ -1,8 +1,7 @@
 // ONE declaration per field: a struct declares the name, meaning, default and bounds of its fields
 // once. Declare fields this way for every file format: reading (with located errors), the JSON
 // schema, the docs table and the expanded export all follow from the declaration. A readable struct
-// has default member initialisers (these are the defaults) and
-// member initialisers (these are the defaults) and
+// has default member initialisers (these are the defaults) and a function
 //
 //   template <class Visitor>
 //   void describe(Visitor& v, Dataset& d) {

@@ -1,6 +1,6 @@
-// Reads files that a user names. Every input file must be read through these functions. They refuse
-// a file that is larger than files of its kind ever are, because some files never end (for example
-// /dev/zero).
+// Reads files that a user names. Every input file must be read through these functions. file_text()
+// refuses a file that is larger than files of its kind ever are, because some files never end (for
+// example a pipe). A reader that takes opened_file() must check the size while it reads.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ std::ifstream opened_file(const std::string& path);
 // text. Throws ConfigError if the file cannot be read or has more than `most` bytes.
 std::string file_text(const std::string& path, std::size_t most);
 
-// From this call on, file_text(path) returns `text`, as if a file of that name contained it. It
+// From this call on, file_text(path) returns `text`, as if a file of that name contained it. This
 // serves a scenario that is imported from a training config: such a scenario has a name for
 // messages, but no file.
 void keep_text(const std::string& path, std::string text);

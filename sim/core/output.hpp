@@ -45,10 +45,11 @@ void print_error(fmt::format_string<Arguments...> format, Arguments&&... argumen
 
 // Replaces a file atomically. `fill` writes a draft beside the file, and the draft is then renamed
 // to the file. If `fill` throws, the draft is removed and the file is unchanged. Some targets
-// cannot be replaced by a new file and are written in place: a device, a pipe, the program's own
-// output, a file of another user, a file with several names, or a file in a folder without write
-// permission. `fill` may therefore be called with `path` itself, and also a second time after it
-// wrote a draft. Throws OutputError if the file cannot be written.
+// cannot be replaced by a new file and are written in place, so that a failure may leave a part: a
+// device, a pipe, the program's own output, a file of another user, a file with several names, a
+// mount point, a symbolic link to no file, or a file in a folder without write permission. `fill`
+// may therefore be called with `path` itself, and also a second time after it wrote a draft. Throws
+// OutputError if the file cannot be written.
 void write_whole(const std::string& path,
                  const std::function<void(const std::string& draft)>& fill);
 

@@ -11,8 +11,8 @@ namespace lockstep {
 double mean(const std::vector<double>& values);  // 0 for an empty sample
 // 0 for an empty sample.
 double median(const std::vector<double>& values);
-// Linear interpolation between order statistics (type 7, as numpy's default); q in [0, 1]. 0 for an
-// empty sample.
+// Linear interpolation between order statistics (type 7, as numpy's default); q is limited to [0,
+// 1]. 0 for an empty sample.
 double quantile(const std::vector<double>& values, double q);
 // Pseudo-median (Hodges and Lehmann 1963): the median of the means of all pairs, including pairs of
 // a value with itself. It is nearly as precise as a mean, and robust as long as fewer than three in
@@ -30,7 +30,8 @@ std::optional<ConfidenceBounds> pseudo_median_bounds(const std::vector<double>& 
 // prefix whose removal minimises the standard error of the mean of the rest (MSER: White, Cobb,
 // Spratt, A comparison of five steady-state truncation heuristics for simulation, WSC 2000). Its
 // length is a multiple of five and at most half of all values. The result is 0 if the means of
-// prefix and rest differ by less than five standard errors, because the prefix may then be noise.
+// prefix and rest differ by less than five standard errors of a mean of as many values as the
+// prefix has, because the prefix may then be noise.
 std::size_t warm_up(const std::vector<double>& series);
 // Standard deviation of a sample (divisor n - 1); 0 below two values.
 double standard_deviation(const std::vector<double>& values);

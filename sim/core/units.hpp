@@ -40,7 +40,7 @@ double parse_quantity(std::string_view text, Dimension dimension);
 std::string quantity_text(double value, Dimension dimension);
 
 // A text for people, with about `digits` significant digits and a fitting prefix: "1.23 ms", "4.50
-// GB/s". It is not meant to be read back.
+// GB/s". Money is given to the cent. The text is not meant to be read back.
 std::string human(double value, Dimension dimension, int digits = 3);
 
 // A description for messages, docs and schema, "bytes, for example 80 GiB"; with the list of units

@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Payload bytes/s of one NIC, one way (fact 144), with PCIe as its upper bound.
+// Payload bytes/s of one NIC, one way (fact 144). NCCL's table, not this rate, has PCIe's limit.
 double nic_payload_rate(const Machine& machine);
 // Payload bytes/s of one connection: the NIC's rate, and on Ethernet at most that of a TCP stream
 // (fact 79).
@@ -22,11 +22,13 @@ double trunk_rate(const Machine& machine, const Trunk& trunk);
 // under one leaf switch and no trunk is crossed. In a ring the nodes of a leaf together send one
 // node's bytes up, and a trunk carries one node's bytes for each pair of ring neighbours on its two
 // sides. In an all-to-all the nodes of a leaf send up the share of their bytes that is for nodes of
-// other leaves. Trees count as rings.
+// other leaves. In a send_recv min(nodes of a leaf, CommGroup::span) nodes send up. Trees count as
+// rings.
 double fabric_share(const Machine& machine, const CommGroup& group, Collective collective);
 
 // The loads of a collective of `bytes` bytes (full logical size) by `algorithm`, one entry per
-// class of links.
+// class of links. `algorithm` matters only for all_reduce. All trunks are one entry with the rate
+// of the slowest one.
 std::vector<LinkLoad> collective_links(const Machine& machine, const CommGroup& group,
                                        Collective collective, NcclAlgorithm algorithm,
                                        double bytes);

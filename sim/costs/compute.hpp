@@ -23,7 +23,8 @@ struct LayerCost {
   QueuedWork backward;  // includes recomputation when the layer is checkpointed
   // The two parts of `backward`: the gradients of weights, and all other work.
   QueuedWork weight_gradient, input_gradient;
-  // Device seconds of forward and backward that memory bandwidth limits; used in explanations.
+  // Device seconds of the forward and backward kernels that memory bandwidth limits, launch floors
+  // included; used in explanations.
   double memory_bound = 0;
   // Device seconds beyond the launch floors, by their limit: arithmetic, or memory bandwidth. An
   // overlapping collective slows them down (costs/interference.hpp).

@@ -14,8 +14,8 @@ template <>
 struct EnumNames<CodedHook> {
   static constexpr std::array names{"top-k", "powersgd"};
 };
-// Number of stages of compute; one collective runs between each two consecutive stages. For top-k
-// it is an all-gather of the chosen elements. For PowerSGD they are three all-reduces: of the
+// Number of stages of compute; one collective runs between each two consecutive stages. Top-k has
+// one collective, an all-gather of the chosen elements. PowerSGD has three all-reduces: of the
 // tensors that are too small to compress, of the factor P, and of the factor Q.
 constexpr std::size_t stages_of(CodedHook hook) {
   return hook == CodedHook::top_k ? 2 : 4;

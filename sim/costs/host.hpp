@@ -52,16 +52,18 @@ void describe(Visitor& v, Controller& c) {
 struct Framework {
   FrameworkKind name = FrameworkKind::pytorch;
   // Host seconds of one forward operator, including module and autograd bookkeeping in Python. 0 =
-  // the machine's dispatch time for PyTorch, and a fitted constant for Megatron (host.cpp).
+  // the machine's dispatch time for PyTorch, and a fitted constant for Megatron and nanotron
+  // (host.cpp).
   double operator_seconds = 0;
-  // Host time of a backward operator relative to a forward one. 0 = the default of `name`: backward
-  // runs in C++ without Python, but PyTorch's autograd also allocates and accumulates gradients.
+  // Host time of a backward operator, and of one without modules and autograd, relative to a
+  // forward one. 0 = the defaults of `name` (host.cpp). Backward runs in C++ without Python, but
+  // PyTorch's autograd also allocates and accumulates gradients.
   double backward_share = 0;
   // Host time of an operator in a for-loop optimizer relative to a forward one. Such an update
   // calls plain operators without modules or autograd. On an H100's host it takes 0.33 of the time
   // of ResNet-50's forward operators in Python, and 0.32 in C++ (docs/gpu-results.md).
   double update_share = 0.33;
-  int flash_attention = 2;  // version of the fused attention kernels
+  int flash_attention = 2;  // version of the fused attention kernels; 3 counts as 2 before Hopper
   bool expandable_segments = false;
   Controller controller;
 };
@@ -105,7 +107,7 @@ HostRates host_rates(const HostSpec& host, const Framework& framework);
 
 // Work of `operators` dispatched operators and `launches` kernels, which take `device_seconds` of
 // device time together. Host and device time are spread evenly over the launches. The result is
-// exact if all launches are equal (costs/cost.hpp).
+// exact if all launches are equal (costs/cost.hpp). Without launches it has only host time.
 QueuedWork queued(double operator_seconds, double launch_seconds, int operators, int launches,
                   double device_seconds);
 

@@ -10,7 +10,8 @@ namespace lockstep {
 // Factor (at least 1) on the duration of GPU work while a collective occupies `channels`
 // multiprocessors and moves `hbm_bytes_per_second` bytes/s through device memory. `compute_bound`
 // and `memory_bound` are the shares of the work that arithmetic and memory bandwidth limit. The
-// rest consists of launch floors, which do not slow down.
+// rest consists of launch floors, which do not slow down. The collective takes at most three
+// quarters of each resource, so the factor is at most 4.
 // REQUIRES: both shares >= 0, their sum at most 1.
 double slowdown(const Device& device, double compute_bound, double memory_bound, int channels,
                 double hbm_bytes_per_second);

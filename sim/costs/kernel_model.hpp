@@ -1,7 +1,8 @@
 // Device time of one kernel on one device: a floor per launch plus a smooth maximum of arithmetic
 // time and memory time (roofline). The device brings its peaks, and the fractions of its peaks that
 // kernels reach (hardware/efficiency.hpp). The dependence on the shape of the work is one law for
-// all devices, KernelLaw. docs/device-models.md explains each term and prints how well the law fits
+// all devices, KernelLaw. If kernels of the chip were measured one by one (Device::measured), they
+// correct the result. docs/device-models.md explains each term and prints how well the law fits
 // measurements.
 #pragma once
 
@@ -106,8 +107,8 @@ struct KernelTime {
 // other two values are for comparisons with measured kernels.
 enum class Algorithm { fastest, implicit_product, winograd };
 
-// Time of one kernel. `element_bytes`: bytes of one element of the activations that reductions,
-// copies and pooling move. Other kernels ignore it.
+// Time of one kernel; 0 without launches. `element_bytes`: bytes of one element of the activations
+// that the kernel moves. Products, convolutions, attention and elementwise kernels ignore it.
 KernelTime kernel_time(const Kernel& kernel, const Device& device, const KernelLaw& law = {},
                        int element_bytes = 4, Algorithm algorithm = Algorithm::fastest);
 

@@ -39,7 +39,7 @@ CommGroup group_of(const Machine& machine, int ranks);
 enum class NodePath {
   none,  // one rank per node
   nvlink,
-  pcie_peer,    // direct, within one switch or root complex
+  pcie_peer,    // direct, within one switch or between two GPUs of an AMD host (fact 108)
   host_memory,  // written to and read from host memory (fact 108)
   cpu,          // ranks are processes on CPU cores
 };

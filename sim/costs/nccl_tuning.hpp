@@ -77,7 +77,9 @@ struct NcclEstimate {
   double seconds = 0;         // latency + bytes / bandwidth
 };
 
-// Number of messages that one rank sends one after the other in a ring.
+// Number of messages that one rank sends one after the other in a ring all_reduce, all_gather or
+// reduce_scatter. `ranks` for all others: the algorithm bandwidth of broadcast and reduce then
+// equals the bus bandwidth (fact 95).
 int ring_steps(Collective collective, int ranks);
 
 // Share of its full bandwidth that a tree all-reduce of this size reaches (fact 97). The table has

@@ -24,7 +24,8 @@ struct EnumNames<OptimizerKind> {
   static constexpr std::array names{"sgd", "adam", "adamw", "rmsprop", "lion", "lamb", "muon"};
 };
 // Implementations of torch.optim. for_loop launches a kernel for each tensor and operation, foreach
-// one for each operation over lists of tensors, and fused one for the whole update.
+// for each operation over a list of tensors, and fused for a whole update of a list. A list has a
+// limited number of tensors and elements (optimizer.cpp).
 enum class OptimizerImplementation { for_loop, foreach, fused };
 template <>
 struct EnumNames<OptimizerImplementation> {
@@ -85,9 +86,9 @@ MatrixMemory matrix_memory(Precision precision);
 MuonSizes muon_sizes(Precision precision);
 
 // Bytes per parameter of the temporaries of all tensors that live during the update. foreach has a
-// list of denominators (fact 127; all rules but SGD), and with weight decay a list of decayed
-// gradients (SGD and RMSprop). Every implementation with a master copy adds fp32 copies of
-// half-precision gradients. Matrices of muon have matrix_memory() instead.
+// list of denominators or of updates (fact 127; all rules but SGD), and with weight decay a list of
+// decayed gradients (SGD and RMSprop). With a master copy, every implementation adds fp32 copies of
+// gradients that are half-precision. Matrices of muon have matrix_memory() instead.
 double optimizer_temporary_bytes(const OptimizerSpec& optimizer, Precision precision);
 
 // Temporaries of one tensor in the for-loop implementation, which updates one tensor after the
@@ -101,13 +102,13 @@ struct OptimizerTraffic {
   int launches = 0;
   int operators = 0;  // operators that the host dispatches
 };
-// Work of an update of `elements` parameters in `tensors` tensors. If the precision needs loss
-// scaling (fact 22), it includes GradScaler's unscale pass.
+// Work of an update of `elements` parameters in `tensors` tensors. It includes the casts for a
+// master copy and, if the precision needs loss scaling (fact 22), GradScaler's unscale pass.
 OptimizerTraffic optimizer_traffic(const OptimizerSpec& optimizer, Precision precision,
                                    double elements, int tensors);
-// The work without the orthogonalisation of muon's matrices: the update of all other tensors, and
-// the passes that cover all elements, matrices included: the casts for a master copy, and
-// GradScaler's unscale pass.
+// The work without the orthogonalisation of muon's matrices. It consists of the update of all other
+// tensors, and of the passes that cover all elements including the matrices (casts for a master
+// copy, GradScaler's unscale pass).
 OptimizerTraffic traffic_beside_matrices(const OptimizerSpec& optimizer, Precision precision,
                                          double elements, int tensors);
 

@@ -6,7 +6,9 @@
 //   modelled      otherwise: the fallback's time (the roofline model), corrected
 // At another batch of a measured model, the correction is the ratio of measured to modelled time at
 // the neighbouring batches; for a model that was not measured, it is the ratio of layers of the
-// same class (ProfileKin). A backward pass that was not measured is modelled.
+// same class (ProfileKin). A backward pass that was not measured is modelled. A layer that the
+// measured batches lack, and every layer that stays in fp32 (Layer::wide), has the fallback's time
+// without a correction.
 #pragma once
 
 #include <map>
@@ -81,7 +83,8 @@ struct ProfileBatch {
   // measured.
   std::vector<double> step_factors;
   // Host seconds as in ProfileHost, but measured with this model and batch, and used only for
-  // layers; 0 = ProfileHost's.
+  // layers; 0 = ProfileHost's. No update uses update_operator_seconds: ProfileHost has the median
+  // of all batches.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
   double update_operator_seconds = 0;
@@ -174,8 +177,8 @@ struct Profile {
 };
 
 // Reads a profile. `path`: a file, or a folder that holds profile.yaml. Throws ConfigError for
-// unknown fields, batches or sizes that do not ascend, times that are not positive, and a file that
-// was cut off.
+// unknown fields and collectives, values outside of their ranges, batches or sizes that do not
+// ascend, a hook with a wrong number of stages, and a file that was cut off.
 Profile load_profile(const std::string& path);
 // Reads a profile as load_profile() does, but through a cache of the file that was read last; a
 // profile of megabytes takes a second to read. A cached profile is valid until the size or time of
@@ -186,8 +189,9 @@ std::string profile_schema();                      // JSON Schema of profile.yam
 std::string profile_fields();                      // its fields, as a Markdown table
 std::string profile_text(const Profile& profile);  // YAML that load_profile reads back equal
 
-// Puts the profile's facts about the machine into `machine`: the allocator's numbers, and
-// collective curves. The curves are placed before the machine's own and so take precedence.
+// Puts the profile's facts about the machine into `machine`: the allocator's numbers that were
+// measured, and collective curves. The curves are placed before the machine's own and so take
+// precedence.
 void apply_profile(const Profile& profile, Machine& machine);
 
 // The profile's model with the name, precision and input size of the step; nullptr if there is none
@@ -201,8 +205,9 @@ bool answers_batch(const ProfileModel& model, std::int64_t samples);
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
 // Replaces the workspaces of the step's convolutions by measured ones: linear in the batch between
-// two measured batches, otherwise in proportion to the nearest one. Workspaces that were not
-// measured are unchanged.
+// two measured batches that are at most a factor of 10 apart, otherwise in proportion to the next
+// smaller measured batch (to the smallest one if there is none). Workspaces that were not measured
+// are unchanged.
 void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 
 // The measured batches by which the step's layers are corrected if its own batch is modelled: the
@@ -231,8 +236,9 @@ std::string layer_class(const Layer& layer);
 // precision of `step`. The likeness of a measured step is the cosine between the two steps' numbers
 // of operators by kind of layer, and each measured step has its likeness as weight. A class with
 // four or more measured layers has a ratio: the sum of measured over the sum of modelled seconds,
-// to the power of the largest likeness among the class's steps. Host seconds per operator come from
-// the measured step with the largest likeness.
+// to the power of the largest likeness among the class's steps. A layer whose backward was not
+// measured does not count. Host seconds per operator come from the step with the largest likeness
+// that has them.
 ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
                        const std::vector<TrainingStep>& measured, const TrainingStep& step);
 

@@ -13,14 +13,15 @@ namespace lockstep {
 struct Efficiency {
   // Best large GEMM, as a fraction of the matrix peak of its mode (fact 132).
   double matmul = 0.85;
-  double matmul_fp32 = 0.85;       // as `matmul`, in plain fp32, without matrix units
+  double matmul_fp32 = 0.85;       // in plain fp32: fraction of the lanes that can multiply
   double matmul_fp8 = 0.71;        // as `matmul`, in fp8 and fp4 (fact 132)
   double convolution = 0.70;       // best dense convolution on matrix units
-  double convolution_fp32 = 0.70;  // ... in plain fp32, as an implicit product
-  // Forward of fused attention at head size 128, as a fraction of the matrix peak.
+  double convolution_fp32 = 0.70;  // as matmul_fp32, for convolutions as implicit products
+  // Forward of fused attention at head size 128, as a fraction of the matrix peak, or of the fp32
+  // lanes that can multiply if the values have 32 bits or the device lacks the mode.
   double attention = 0.60;
-  // Grouped and depthwise convolutions outside of the matrix units: fraction of 64 multiply-adds
-  // per multiprocessor and clock, or of the fp32 peak if the peak is less.
+  // Depthwise convolutions, which run outside of the matrix units: fraction of 64 multiply-adds per
+  // multiprocessor and clock, or of the fp32 peak if the peak is less.
   double vector = 0.35;
   double memory = 0.85;  // long streaming kernels: fraction of memory bandwidth (fact 128)
   double kernel_floor_seconds = 3e-6;  // shortest device time of one kernel (fact 128)

@@ -84,7 +84,7 @@ struct HostSpec {
   double memory_bandwidth = 0;  // bytes/s, all sockets
   NvmeSpec nvme{};
   // Host time of one forward operator of eager PyTorch, Python included: the upper end of fact
-  // 134's 5 to 25 us. Its other figure agrees: 5 to 10 ms for a ResNet-18 step are 22 to 44 us for
+  // 134's 5 to 25 us. Its other number agrees: 5 to 10 ms for a ResNet-18 step are 22 to 44 us for
   // each of its 92 forward operators, with 162 backward ones at 0.82. The host of 25 genuine steps
   // took 34 us (calibrate/oracle/gpu/steps.py --hosts). Megatron's rows need 46.8 us, and
   // torchvision's networks took 66 us in PyTorch 1; but FSDP in small steps on one A100
@@ -151,9 +151,9 @@ std::optional<int> unknown_node(const std::vector<Trunk>& trunks, int nodes);
 
 // One measured curve of a collective in nccl-tests' convention (fact 107): a size is the full
 // buffer (ranks times the shard for all_gather and reduce_scatter). The curve replaces the model
-// for its numbers of ranks and nodes. Lists have one value per size. The lists of CPU measurements
-// may be empty, which means that nothing was measured; a 0 in them means that this size was not
-// measured.
+// for its numbers of ranks and nodes, unless other groups communicate at the same time. Lists have
+// one value per size. The lists of CPU measurements may be empty, which means that nothing was
+// measured; a 0 in them means that this size was not measured.
 struct CollectiveCurve {
   std::string collective;  // "all_reduce", ...: a name of costs/nccl_tuning.hpp
   int ranks = 0;

@@ -23,7 +23,8 @@ struct PriceFile {
   std::string source;
 };
 
-// A platform file as written; absent = taken from the base.
+// A platform file as written; absent or empty = taken from the base. An entry is taken as a whole;
+// only `sources` is merged field by field.
 struct MachineFile {
   std::string base;
   std::optional<std::string> title;

@@ -28,9 +28,9 @@ struct MeasuredKernels {
 MeasuredKernels read_measured_kernels(const std::string& path);
 
 // log(measured / modelled) for any sizes: the weighted mean of the measured kernels (Gaussian
-// kernel regression). A measured kernel at a distance of d octaves has the weight exp(-d^2). The
-// model itself, whose ratio is 1, has a constant weight, so that its time remains unchanged far
-// from all measurements.
+// kernel regression). A measured kernel at a distance of d octaves has the weight exp(-d^2), and 0
+// beyond 3 octaves. The model itself, whose ratio is 1, has a constant weight, so that its time
+// remains unchanged far from all measurements.
 double log_ratio_at(const std::vector<MeasuredKernel>& kernels,
                     const std::array<double, 4>& log2_size);
 

@@ -54,12 +54,13 @@ class CachingAllocator {
 
   // Allocates a block and frees it at once, if a free block can serve the request; then only the
   // peak changes. Returns the bytes of the block that would serve it. Returns nothing if no free
-  // block fits; then the caller must allocate.
+  // block fits, for zero bytes, and for other kinds than cuda_caching; then the caller must
+  // allocate.
   std::optional<std::int64_t> touch(std::int64_t bytes, int stream = 0);
 
   void free(Block block);
   // Frees a block as record_stream does: the program has freed it, but it can serve another request
-  // only when `event` on the other stream is complete (fact 122).
+  // only when `event` on the other stream is complete (fact 122). On a host it is freed at once.
   // REQUIRES: events of successive calls do not decrease.
   void free_after(Block block, std::int64_t event);
   void complete(std::int64_t event);  // completes this event and all earlier ones

@@ -29,15 +29,17 @@ AllocatorOptions allocator_options(const Device& device, double outside_bytes);
 template <class S>
 concept ModelState = requires(S state, int layer, bool flag) {
   state.construct();
-  state.zero_gradients();           // before the first forward of a step
-  state.begin_forward(flag, flag);  // flags: first, last micro-batch of the step
+  state.zero_gradients();  // before the first forward of a step
+  // Flags: first, last micro-batch of the step; a state must not use them in a pipeline.
+  state.begin_forward(flag, flag);
   state.before_forward(layer);
   state.after_forward(layer);
   state.end_forward();
-  state.begin_backward(flag, BackwardHalf::both);  // flag: last micro-batch of the step
-  state.before_backward(layer, flag);              // flag: called before the layer's recomputation
-  state.parameter_gradients(layer);                // allocates the gradients
-  state.pieces(layer, PiecesMoment::first);        // for a layer in a chunked loss
+  // Flag: this action computes the step's last gradients of the chunk's weights.
+  state.begin_backward(flag, BackwardHalf::both);
+  state.before_backward(layer, flag);        // flag: called before the layer's recomputation
+  state.parameter_gradients(layer);          // allocates the gradients
+  state.pieces(layer, PiecesMoment::first);  // for a layer in a chunked loss
   state.after_backward(layer);
   state.end_backward();
   state.optimizer_step();
@@ -211,7 +213,8 @@ class LayerPlayer {
     }
   }
 
-  // A second forward of a checkpoint segment, before the segment's backward.
+  // A second forward of a checkpoint segment, before the segment's backward, and in a split
+  // backward a third one before the gradients of its weights.
   void recompute(const CheckpointSegment& segment) {
     for (int layer = segment.first; layer <= segment.last; ++layer) {
       tape_.at(MemoryPhase::recomputation, layer);

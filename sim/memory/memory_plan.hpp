@@ -51,7 +51,9 @@ struct ReplicatedPlan {
   std::vector<double> bucket_bytes;
   bool rebuilds_buckets = true;  // false: the listed buckets exist from the start (fact 4)
   bool gradient_as_bucket_view = false;
-  double hook_state_bytes = 0;         // error feedback (fact 21), or a buffer for one message
+  // Bytes held from construction on: error feedback (fact 21), a buffer for one message, or
+  // PipeDream's old versions of the weights.
+  double hook_state_bytes = 0;
   double hook_temporary_fraction = 0;  // share of a bucket in flight: 0.5 for fp16 (fact 20)
   // Every gradient is put into its bucket at once, also in micro-batches that reduce nothing
   // (ZeRO).
@@ -59,12 +61,12 @@ struct ReplicatedPlan {
   // Half-precision gradients stay until a backward has ended, and are added to fp32 ones then
   // (nanotron, optim/gradient_accumulator.py: FP32GradientAccumulator.backward).
   bool gradients_join_late = false;
-  double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the update
+  double gradient_shard_bytes = 0;  // reduced gradients, from the first backward to the next step
   double updated_share = 1;         // share of the parameters that this rank updates
   double updated_share_of_experts = 1;
   // by trainable tensor: whether this rank updates it; empty = all
   std::vector<bool> updated_tensors;
-  double kept_state_bytes = 0;  // optimizer state of tensors that the host updates
+  double kept_state_bytes = 0;  // master copies on the device of tensors that the host updates
   double flat_copy_bytes = 0;   // one tensor that lives for a moment after the update (local SGD)
 
   bool operator==(const ReplicatedPlan&) const = default;

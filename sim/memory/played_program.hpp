@@ -32,7 +32,8 @@ struct PlayedProgram {
 // The number of micro-batches that can differ in memory: the first, the last, and one that
 // represents all between.
 inline constexpr int distinct_micro_batches = 3;
-// The program that carries out one micro-batch after the other.
+// The program that carries out one micro-batch after the other. At most distinct_micro_batches are
+// played.
 PlayedProgram without_pipeline(const TrainingStep& step, int micro_batches);
 // The program of a pipeline's rank, with messages.
 PlayedProgram pipelined(const JoinedParts& rank, const RankProgram& program,

@@ -43,8 +43,9 @@ struct StepMemory {
 // outside the allocator.
 class KnownMemory {
  public:
-  // The result of an equal plan if it fits into `capacity` bytes; else nullptr. Valid until the
-  // next add().
+  // The result of an equal plan if it fits into `capacity` bytes; else nullptr. Plans that differ
+  // only in communication buffers, or in a number of micro-batches above two, are equal. Valid
+  // until the next add().
   const StepMemory* find(const MemoryPlan& plan, std::int64_t capacity) const;
   void add(const MemoryPlan& plan, const StepMemory& memory);
 
@@ -57,7 +58,8 @@ struct MemoryQuery {
   MemoryLog* log = nullptr;  // filled with the moments of the step with the highest peak
   // Limit for searches: playing stops early beyond it, and the result is a lower bound.
   double most = std::numeric_limits<double>::infinity();  // bytes on the device
-  KnownMemory* known = nullptr;  // cache of this step and device; results are added to it
+  // Cache of this step and device. step_memory() uses it on GPUs if `log` is null.
+  KnownMemory* known = nullptr;
 };
 
 // Memory of a rank that holds the whole model, without a pipeline.

@@ -1,6 +1,6 @@
 // Carries out a rank's training steps on the allocator in the host's program order: construction,
 // and then several steps with their actions, layer by layer, and the optimizer. The result is the
-// peak of memory; docs/memory.md has the formulas of single numbers.
+// peak of memory; docs/memory.md has the formula of each number.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class StepPlayer {
   }
 
   // Plays all steps. Returns the bytes of activations that live after the first forward of the last
-  // step. Once the tape's limit on reserved bytes is exceeded, stops and returns a smaller result.
+  // step. If construction or an action exceeds the tape's limit (Tape::full), stops and returns 0.
   double play() {
     construct();
     if (tape_.full()) return 0;
@@ -79,8 +79,9 @@ class StepPlayer {
     }
   }
 
-  // Counts the step's backwards. In a pipeline the batch of all micro-batches is copied at once,
-  // and the tensors of micro-batches that are not played are one block.
+  // Counts the step's backwards by chunk. In a pipeline the batch of all micro-batches is copied at
+  // once. If a settled_shape() plays fewer micro-batches than the step has, one block stands for
+  // the tensors that the others hold to the end of the step.
   void begin_step(int step) {
     forwards_ = 0;
     backwards_left_.assign(program_.chunks.size(), 0);
@@ -100,7 +101,7 @@ class StepPlayer {
     tape_.free(layers_.until_end);
     double returned = 0;
     for (const Block block : layers_.returned) returned += static_cast<double>(tape_.bytes(block));
-    // the outputs are joined to one tensor
+    // with return_outputs the outputs are joined into one tensor
     if (returned > 0) tape_.touch(MemoryKind::temporaries, returned);
     layers_.state.optimizer_step();
   }
@@ -171,7 +172,8 @@ class StepPlayer {
       if (forwards_ == 0) layers_.state.zero_gradients();
     }
     tape_.at(MemoryPhase::forward, range_.first);
-    // The arguments are right without a pipeline, in which forwards and backwards alternate.
+    // Without a pipeline forwards and backwards alternate, so these flags (first, last micro-batch)
+    // are right. In a pipeline no state uses them.
     layers_.state.begin_forward(forwards_ == 0, backwards_left_.front() == 1);
     for (int layer = range_.first; layer < range_.end; ++layer) {
       if (step_.layers[layer].pieces > 1) {
@@ -282,8 +284,8 @@ StepMemory play_program(const TrainingStep& step, const PlayedProgram& program,
   return result;
 }
 
-// Plays steps of `micro_batches` micro-batches one after the other, without a pipeline, and
-// summarises the memory.
+// Plays steps of `micro_batches` micro-batches one after the other (at most
+// distinct_micro_batches), without a pipeline, and summarises the memory.
 template <ModelState State, class... What>
 StepMemory play_steps(const TrainingStep& step, const Device& device, int micro_batches,
                       double outside_bytes, const MemoryQuery& query,

@@ -28,15 +28,15 @@ struct EnumNames<Axis> {
 // Sizes of the axes, in ranks. One rank is one GPU.
 struct Mesh {
   int pipeline = 1, data = 1, context = 1, tensor = 1;
-  int expert = 1;  // ranks of data x context x tensor that together hold the experts of a layer
-  int expert_tensor = 1;  // ranks that divide one expert: all tensor ranks, or 1 (fact H4)
+  int expert = 1;         // parts into which the experts of a layer are divided
+  int expert_tensor = 1;  // ranks that divide one such part: all tensor ranks, or 1 (fact H4)
 
   int gpus() const { return pipeline * stage_gpus(); }
   int stage_gpus() const { return data * context * tensor; }
   int replicas() const { return data; }  // replicas of the model, which divide the batch among them
   // Copies of every parameter that is not an expert's.
   int copies() const { return data * context; }
-  // Ranks that divide all experts among them.
+  // Ranks of data x context x tensor that together hold all experts of a layer once.
   int expert_span() const { return expert * expert_tensor; }
   // Copies of an expert's parameters.
   int expert_copies() const { return stage_gpus() / expert_span(); }

@@ -40,8 +40,8 @@ struct TensorOptions {
   // With `sequence`: true = the gathered input of a product stays in memory for backward; false =
   // backward gathers it a second time (Megatron-LM).
   bool keep_gathered = true;
-  // true = products of one input exchange its gradient once, as if they were one product
-  // (Megatron-LM's fused projections); false = one exchange per product.
+  // true = products that read the same input exchange its gradient once, as if they were one
+  // product (Megatron-LM's fused projections); false = one exchange per product.
   bool shared_exchanges = false;
   bool split_loss = false;  // the loss is computed from logits that are split over the vocabulary
   TensorOverlap overlap = TensorOverlap::none;
@@ -53,8 +53,8 @@ struct TensorOptions {
   // results of reduce-scatters, and the gradient of an embedding whose rows are split covers the
   // whole table. false = torchtitan 0.3.0's own exchanges (spmd_types; models/common/embedding.py).
   bool dtensor = true;
-  // Recomputation of a block ends with its last exchange (true; Megatron-LM) or at the input of the
-  // last product (false).
+  // true = recomputation of a block includes its last exchange (Megatron-LM); false = it stops
+  // before that exchange if nothing from there on is saved for backward.
   bool repeat_last_exchange = false;
 };
 template <class Visitor>
@@ -185,7 +185,7 @@ struct AlternativeNames<ExpertLoad> {
 // Expert parallelism: `size` ranks divide the experts of each layer among them.
 struct ExpertOptions {
   std::int64_t size = 1;
-  std::int64_t tensor = 0;  // ranks that divide one expert; 0 = the size of `tensor`
+  std::int64_t tensor = 0;  // ranks that divide one expert: 1, or 0 = the size of `tensor`
   ExpertDispatch dispatch = ExpertDispatch::all_to_all;
   // The most tokens that an expert accepts, as a multiple of the mean; the others are dropped. 0 =
   // no limit.
@@ -276,7 +276,7 @@ struct PipelineOptions {
   std::vector<std::int64_t> layers;  // blocks of each part in order; empty = as even as possible
   PipelineTransfers transfers = PipelineTransfers::stream;
   bool keep_outputs = true;     // an activation that was sent stays in memory until its backward
-  bool return_outputs = false;  // logits of all micro-batches stay in memory to the end of the step
+  bool return_outputs = false;  // outputs of the last part stay in memory until the next step
   // Slices of a micro-batch's tokens (TeraPipe: Li et al. 2021); 0 = the number and lengths that
   // take the least time.
   std::int64_t slices = 1;

@@ -1,7 +1,8 @@
 // Pipeline schedules as data: for each rank the list of its actions (forward or backward of a
 // micro-batch in a chunk), in program order. The simulation of time (strategies/common) and the
-// simulation of memory (memory/step_player.hpp) execute the same lists, so they cannot contradict
-// each other.
+// simulation of memory (memory/step_player.hpp) both execute these lists. Memory takes shorter ones
+// (settled_shape(), no token slices), messages by PipelineOptions::keep_outputs, and never
+// endless_program(); time takes PyTorch's messages.
 // Words: a stage is one rank of the pipeline; a chunk is one of the parts of the model on a rank; a
 // part p is a chunk numbered across all ranks, in the model's order. Example: 1F1B with 3 stages
 // and 4 micro-batches:
@@ -29,7 +30,7 @@ enum class Deed : std::uint8_t {
   backward_weight,  // only the gradients of weights, after backward_input
   // Messages; only programs of with_messages() and endless_program() have them. A receive is posted
   // without waiting; the compute action that needs the message waits for it. `..._sent` waits until
-  // a message is sent, and frees the tensor that was sent.
+  // a message is sent; after it the host no longer holds the sent tensor for the message.
   receive_activation,  // the input of this chunk
   receive_gradient,    // the gradient of this chunk's output
   send_activation,
@@ -108,15 +109,15 @@ struct ScheduleMisfit {
 std::vector<ScheduleMisfit> misfits_of(PipelineSchedule schedule, const PipelineShape& shape);
 
 // The program of every rank, in the order of ranks, without messages. For schedules that PyTorch
-// has, the programs equal PyTorch's lists action by action
+// has, and with PipelineShape::group = 0, the programs equal PyTorch's lists action by action
 // (torch/distributed/pipelining/schedules.py, 2.15).
 // REQUIRES: misfits_of(schedule, shape) is empty.
 std::vector<RankProgram> programs_of(PipelineSchedule schedule, const PipelineShape& shape);
 
 // The program of one stage of a schedule that never drains (PipeDream: Narayanan et al. 2019), with
 // its messages: an opening of forwards, then the program that every step repeats. Forwards run
-// ahead of backwards by the length of the opening, so some forwards of a step's program belong to
-// the next step. Micro-batch numbers are modulo the micro-batches of a step.
+// ahead of backwards by the number of forwards in the opening, so some forwards of a step's program
+// belong to the next step. Micro-batch numbers are modulo the micro-batches of a step.
 struct EndlessProgram {
   RankProgram opening, step;
 };
@@ -126,34 +127,35 @@ EndlessProgram endless_program(const PipelineShape& shape, int rank);
 // micro-batches in flight were computed with them. 0 for schedules that drain.
 int stashed_weights(PipelineSchedule schedule, const PipelineShape& shape, int rank);
 // Number of updates that a stage makes between a micro-batch's forward and the update that applies
-// the micro-batch's gradient, once the pipeline is full. For pipedream, a step has one micro-batch
-// here.
+// the micro-batch's gradient, once the pipeline is full; 0 for schedules that drain. For pipedream
+// the number holds for steps of one micro-batch.
 int stage_staleness(PipelineSchedule schedule, const PipelineShape& shape, int rank);
 
 // The programs with the messages that the ranks' hosts issue between the actions.
 // keep_outputs = true follows PyTorch. GPipe and 1F1B have loops of their own. Other schedules use
-// the runtime, which posts a receive when the sender's program reaches the send (_add_send_recv),
-// and which holds a sent activation until its backward and a sent gradient until the step ends
-// (_add_wait_send).
+// PyTorch's _PipelineScheduleRuntime, which posts a receive when the sender's program reaches the
+// send (_add_send_recv), and which holds a sent activation until its backward and a sent gradient
+// until the step ends (_add_wait_send).
 // keep_outputs = false follows Megatron-LM: a message is received just before its use, and a tensor
 // is freed as soon as it is sent.
 std::vector<RankProgram> with_messages(PipelineSchedule schedule, const PipelineShape& shape,
                                        std::span<const RankProgram> programs, bool keep_outputs);
 
-// A shape with fewer micro-batches that has the same memory peak: its programs have the same
-// largest number of micro-batches in flight on every rank, in the same order, and reach the steady
-// state. It saves time when memory is simulated. The result is the shape itself if there is no
-// smaller one. A schedule that never drains has micro-batches of several steps in flight, so its
-// result may have more micro-batches than a step.
+// A shape with fewer micro-batches that has the same memory peak: its programs have the same peak
+// number of micro-batches in flight on each rank, reached by the same sequence of actions, and
+// contain the steady state. It saves time when memory is simulated. The result is the shape itself
+// if it is short already, and for gpipe and looped_bfs, which have all micro-batches in flight. A
+// schedule that never drains has micro-batches of several steps in flight, so its result may have
+// more micro-batches than a step.
 PipelineShape settled_shape(PipelineSchedule schedule, const PipelineShape& shape);
 
 // The program of a rank without a pipeline: for one micro-batch after the other, its forward and
 // its backward.
 RankProgram without_pipeline(int micro_batches);
 
-// The reason why programs cannot run: an action comes before another one that it needs on its own
-// rank, an action is missing or repeated, or ranks wait for each other. "" = the programs run to
-// their end.
+// The reason why programs without messages cannot run: their number is not that of the stages; an
+// action does not exist in the shape, is missing or repeated, or comes before another one that it
+// needs on its own rank; or ranks wait for each other. "" = the programs run to their end.
 std::string fault_of(PipelineSchedule schedule, const PipelineShape& shape,
                      std::span<const RankProgram> programs);
 
@@ -167,7 +169,7 @@ struct PipelineTimes {
   std::vector<double> busy, begin, end;   // by rank
   std::vector<std::vector<double>> ends;  // by rank, by action
   double makespan = 0;                    // the latest end
-  // Mean idle share of the ranks: 1 - busy / makespan.
+  // Mean idle share of the ranks: 1 - (mean of busy) / makespan; 0 if the makespan is 0.
   double bubble() const;
 };
 // Executes the programs with the times of each part of the model, in the model's order. `transfer`:
@@ -178,9 +180,9 @@ PipelineTimes pipeline_times(PipelineSchedule schedule, const PipelineShape& sha
                              std::span<const RankProgram> programs,
                              std::span<const PartTimes> parts, double transfer);
 
-// The most micro-batches in flight at one moment, over all chunks of a rank: micro-batches whose
-// forward has run, but not yet their input gradient (until_input) or their weight gradient
-// (until_weight).
+// The most micro-batches in flight at one moment on a rank: micro-batches whose forward has run,
+// but not yet their input gradient (until_input) or their weight gradient (until_weight). A
+// micro-batch in flight in two chunks counts twice.
 struct InFlight {
   int until_input = 0, until_weight = 0;
   bool operator==(const InFlight&) const = default;

@@ -21,7 +21,8 @@
 namespace lockstep {
 
 // Distribution of a value over the ranks of the tensor axis (Shoeybi et al. 2019; Korthikanti et
-// al. 2022). placement.cpp inserts the exchanges that turn one placement into another.
+// al. 2022). placement.cpp inserts the exchanges (AxisExchange: collectives of a layer over a mesh
+// axis) that turn one placement into another.
 struct Placement {
   enum class Features : std::uint8_t {
     whole,    // every rank has all features
@@ -66,7 +67,7 @@ struct Value {
 std::vector<std::size_t> order_beside_tokens(const std::vector<Layer>& layers);
 
 // Collects the layers of one TrainingStep and the state that they share: storages, owners of
-// parameters, exchanges that later readers may reuse. finish() may be called once, after the last
+// parameters, exchanges that later readers may reuse. finish() must be called once, after the last
 // layer.
 class StepBuilder {
  public:
@@ -84,7 +85,8 @@ class StepBuilder {
   double bytes(const Value& value) const;
   std::int64_t rows(const Value& value) const;  // number of vectors along the last dimension
 
-  // A new memory block of `size` bytes that the forward of `layer` allocates; returns its id.
+  // A new memory block of `size` bytes that the forward of `layer` allocates (-1 = the step's
+  // input, which exists before forward); returns its id.
   int new_storage(double size, int layer);
   int storage_owner(int storage) const { return storages_[storage].owner; }
   double storage_bytes(int storage) const { return storages_[storage].bytes; }
@@ -104,9 +106,10 @@ class StepBuilder {
   bool inputs_require_gradients() const {
     return options_.fine_tuning.adapters && options_.activation_checkpointing;
   }
-  // Bytes of one element: of inputs and outputs of products, and of stored weights.
+  // Bytes of one element of the inputs and outputs of products, and of a stored weight.
   int matmul_bytes() const { return activation_bytes(options_.precision); }
   int weight_bytes() const { return parameter_bytes(options_.precision); }
+  // Numeric modes of convolutions and elementwise work, and of matrix products and attention.
   MathMode math() const { return math_mode(options_.precision); }
   MathMode matmul_math() const { return matmul_math_mode(options_.precision); }
 
@@ -115,20 +118,22 @@ class StepBuilder {
   // `name` for an exchange layer, with a number at its end if an earlier exchange layer has that
   // name.
   std::string unused_name(const std::string& name);
-  // Results of exchanges, so that each exchange is written once. The key consists of value, kind
-  // and readers (exchanges.cpp).
+  // Results of exchanges, so that each exchange is written once. The key consists of the value, the
+  // kind, and the scope of the readers: the step, a block or one layer (exchanges.cpp).
   std::map<std::string, Value>& exchanged() { return exchanged_; }
   // Makes the last reader of exchange layer `layer` repeat `exchange` in backward, because the
-  // gathered value is not stored.
+  // gathered value is not stored. Every reader gets the gathered copy as backward workspace.
   void repeat_in_backward(int layer, const AxisExchange& exchange) { repeated_[layer] = exchange; }
-  // Chunked loss: the product that computes the output of layer `logits`, and all layers after that
-  // product, process the tokens in `pieces` pieces. Throws ModelError if there is no such product.
+  // Chunked loss: the layers from the head to the loss process the tokens in `pieces` pieces. The
+  // head is the nearest matrix product at or before layer `logits`. Throws ModelError if there is
+  // no such product.
   void take_in_pieces(int logits, std::int64_t pieces);
   // Records the share (0 .. 1) of router choices that find their expert full.
   void drops_tokens(double share) { step_.dropped_tokens = share; }
-  // Completes the step by the work that depends on the whole graph: sums of gradients of outputs
-  // that several layers read, chunks, repeated exchanges, checkpointed layers, totals. It must be
-  // called once; the builder is empty afterwards.
+  // Completes the step by the work that depends on the whole graph: the order of shared experts,
+  // sums of gradients of outputs that several layers read, pieces, repeated exchanges, checkpointed
+  // layers, totals. Throws ConfigError if ExpertOverlap::shared finds no experts to move. It must
+  // be called once; the builder is empty afterwards.
   TrainingStep finish();
 
  private:
@@ -163,8 +168,9 @@ class StepBuilder {
   int first_in_pieces_ = -1, pieces_ = 1;
 };
 
-// Writes one layer. Kernels are executed in the order in which they are added. The constructor
-// counts the layer as a reader of its inputs; done() appends the layer to the step.
+// Writes one layer. Kernels are executed in the order in which they are added; only the kernels of
+// late_backward() come last. The constructor counts the layer as a reader of each input that
+// requires a gradient; done() appends the layer to the step.
 // REQUIRES: done() is called once, with a Value from output() or view_of(), and before the next
 // layer is begun.
 class LayerWriter {
@@ -177,16 +183,19 @@ class LayerWriter {
   // Whether an input requires a gradient, so that the layer must compute it.
   bool backward_needed() const { return backward_needed_; }
 
-  // Declares the parameter "LAYER.suffix", or "LAYER" if the suffix is empty. `matmul`: autocast
-  // casts it to half precision once per step (fact 22). Writes the kernels of casts and of gradient
-  // accumulation, and asks Freezing whether the parameter is trained.
+  // Declares the parameter "LAYER.suffix", or "LAYER" if the suffix is empty, and asks Freezing
+  // whether it is trained. `matmul`: a product reads the parameter, so autocast casts it to half
+  // precision, a trained one once per step (fact 22), a frozen one for each product. Writes the
+  // kernels of these casts, and of the sum with a main gradient (has_main_gradients()).
   void parameter(const std::string& suffix, std::vector<std::int64_t> shape, bool matmul = false);
-  // Says that backward writes a gradient of `elements` elements for the last declared parameter.
+  // Says that backward writes a gradient of `elements` elements for the last declared parameter: an
+  // embedding of which this rank uses only some rows still gets a gradient for the whole table.
   void whole_gradient(std::int64_t elements) { layer_.parameters.back().gradient_count = elements; }
   // Whether the last declared or tied parameter is trained.
   bool trains_last() const { return trains_last_; }
-  // Frozen matrices that are declared after this call are stored quantised.
+  // Frozen matrices of products that are declared after this call are stored quantised.
   void quantize_matrices() { quantizes_ = true; }
+  // The output requires a gradient even if no input and no parameter does. Call it before output().
   void starts_gradients() { layer_.starts_gradients = true; }
   // Uses the weight of the earlier layer `owner` (tied weights). Throws ModelError if that layer
   // has no weight, or a weight of another size.
@@ -196,15 +205,15 @@ class LayerWriter {
   // Records an evaluated argument of the operator; a second value replaces the first.
   void attribute(const std::string& name, std::int64_t value);
 
-  // `x` in the form in which a product reads it: under autocast a half-precision copy of an fp32
-  // value, else `x`.
+  // `x` in the type in which a product reads it: under autocast a half-precision copy of an fp32
+  // value, else `x`. Adds the kernels of the cast and of its gradient.
   Value matmul_input(const Value& x);
-  // `x` in the form in which an operator on autocast's fp32 list reads it: an fp32 copy of a
-  // half-precision value, else `x`.
+  // `x` for an operator that works in fp32 (for example one on autocast's fp32 list): an fp32 copy
+  // of a half-precision value, else `x`. Adds the kernels of the cast and of its gradient.
   Value full_precision(const Value& x);
 
   // These functions add a kernel; `read` and `written` are in bytes. The reference is valid until
-  // the next kernel of the same pass is added.
+  // the next kernel of forward or of backward, respectively, is added.
   Kernel& forward(KernelKind kind, double read, double written, double flops = 0);
   Kernel& backward(KernelKind kind, double read, double written, double flops = 0,
                    Pass pass = Pass::backward);
@@ -218,22 +227,33 @@ class LayerWriter {
 
   // Saves an existing value for backward. A storage that this layer has already saved counts once.
   void save(const Value& value, const std::string& name);
-  // Saves a new tensor of `bytes` bytes for backward, which this layer's forward allocates.
+  // Saves a new tensor of `bytes` bytes for backward, which this layer's forward allocates. The
+  // reference is valid until the next tensor is saved.
   SavedTensor& save_new(const std::string& name, double bytes);
+  // Sets how backward makes the inputs' gradients; GradientFlow::fresh if it is not called.
   void flow(GradientFlow flow) { layer_.flow = flow; }
   // Adds temporary memory in bytes during forward and during backward.
   void workspace(double forward_bytes, double backward_bytes);
+  // Says that backward sums the columns of a matrix of this shape, for the gradient of a bias.
   void sums_columns(std::int64_t rows, std::int64_t columns) {
     layer_.summed_rows = rows;
     layer_.summed_columns = columns;
   }
+  // Requests the buffer that all layers share and that is never freed (Layer::shared_buffer_bytes).
   void shared_buffer(double bytes) { layer_.shared_buffer_bytes = bytes; }
+  // Sets the additional temporary memory of backward on a CPU.
   void host_workspace(double backward_bytes) {
     layer_.host_backward_workspace_bytes = backward_bytes;
   }
+  // Says that backward ends with a cast of the input's gradient, before whose allocation the
+  // temporaries are freed.
   void casts_gradient_last() { layer_.casts_gradient_last = true; }
+  // Says that the layer and its parameters are fp32 in a half-precision step, between two casts.
   void stays_wide() { layer_.wide = true; }
+  // Says that the layer computes attention (Layer::is_attention).
   void attends() { layer_.is_attention = true; }
+  // These functions add a collective before the layer's kernels; backward_exchange() does nothing
+  // if no input requires a gradient.
   void forward_exchange(const AxisExchange& exchange) {
     layer_.forward_exchanges.push_back(exchange);
   }

@@ -24,9 +24,9 @@ struct EnumNames<Compile> {
 };
 
 // The step with its graphs compiled. Layers have the same names, parameters, products and exchanges
-// as before. A fused kernel is in its last layer in forward and in its first layer in backward,
-// because its result is needed there. A value that no other kernel reads stays in registers and has
-// 0 bytes.
+// as before. A fused kernel does the work of several layers. It is stored in the last of these
+// layers in forward and in the first one in backward, because its result is needed there. A value
+// that no other kernel reads stays in registers and has 0 bytes.
 TrainingStep compiled(TrainingStep step, Compile compile);
 
 // The step with hand-written fused kernels, as Megatron-LM with Transformer Engine or Liger has

@@ -31,7 +31,8 @@ struct EnumNames<Quantization> {
 // `adapters:` of a scenario: the linear layers that get an adapter, and its rank.
 struct AdapterOptions {
   std::int64_t rank = 0;  // features between the two matrices of an adapter
-  // Linear layers by the end of their names; "all" = every linear layer of a repeated block.
+  // Linear layers by the end of their names; "all", if it is the only one = every linear layer of a
+  // repeated block.
   std::vector<std::string> targets{"all"};
   double dropout = 0;              // probability of dropout on the adapters' inputs
   std::vector<std::string> whole;  // layers trained with all weights (peft's modules_to_save)
@@ -128,11 +129,12 @@ class Freezing {
   // Whether the layer has a trained copy in addition to its frozen original (`adapters.whole`).
   bool whole(const std::string& layer);
   // Whether a linear layer of `in` to `out` features gets an adapter. `block`: its repeated block,
-  // "" outside of blocks. Throws ConfigError if the rank is larger than `in` or `out`.
+  // "" outside of blocks. Throws ConfigError if the rank is larger than `in` or `out`, or if
+  // `adapters.whole` also lists the layer.
   bool adapts(const std::string& layer, const std::string& block, std::int64_t in,
               std::int64_t out);
-  // Whether the layer's weight is stored quantised. Throws ConfigError if `adapters.whole` lists
-  // the layer.
+  // Whether the linear layer's weight is stored quantised: only weights in repeated blocks are, and
+  // no adapters. Throws ConfigError if `adapters.whole` lists such a layer.
   bool quantizes(const std::string& layer, const std::string& block);
   // Throws ConfigError if no layer had a name that the scenario gives.
   void check() const;

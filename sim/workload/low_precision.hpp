@@ -1,8 +1,9 @@
 // Matrix products in fp8 and fp4: a transformation of a finished training step that adds the
 // kernels which quantise operands, and changes the rate of the products. With Transformer Engine's
-// recipes, the inputs that are saved for backward are the quantised ones.
-// Only linear layers and experts of repeated blocks are converted. Stored weights, gradients and
-// all other layers keep the type that the step's precision gives them.
+// recipes, the inputs that are saved for backward are the quantised ones. With all recipes but
+// fp8_rowwise, tensor-parallel all-gathers carry quantised values if only converted products read
+// them. Only linear layers and experts of repeated blocks are converted. Stored weights, gradients
+// and all other layers keep the type that the step's precision gives them.
 #pragma once
 
 #include <array>
@@ -56,9 +57,10 @@ struct LowPrecisionUse {
   std::int64_t micro_batches = 1;  // number of micro-batches in a step
 };
 
-// The step with its trained linear layers and experts of repeated blocks in low precision. A
-// product is converted only if 16 divides both sizes of its weight. Clears
-// TrainingStep::whole_layers, so that times from measured profiles are not used for these layers.
+// The step with its trained linear layers and experts of repeated blocks in low precision. A layer
+// is converted only if it owns its weight (not tied) and 16 divides both sizes of the weight.
+// Clears TrainingStep::whole_layers, so that times from measured profiles are not used. With recipe
+// `none` the step is returned unchanged.
 TrainingStep with_low_precision(TrainingStep step, const LowPrecisionUse& use);
 
 }  // namespace lockstep

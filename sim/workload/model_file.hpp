@@ -64,7 +64,7 @@ struct ModelBlock {
   Diagnostic at;
 };
 
-// A whole model file, with the contents of its `base:` merged in.
+// A whole model file, with the contents of its `base:` merged in, except the published values.
 struct ModelFile {
   std::string name;  // the file's stem
   std::string title;
@@ -88,7 +88,8 @@ struct ModelFile {
 const std::vector<std::string>& reserved_names();
 
 // Parses a model file from memory. `file_name` is used to locate errors and to find base models
-// relative to it. Throws ConfigError with every mistake that can be found without expanding.
+// relative to it. Throws ConfigError with every mistake that can be found without expanding, or
+// with the mistakes of the base.
 ModelFile read_model_text(const std::string& text, const std::string& file_name);
 
 }  // namespace lockstep

@@ -61,7 +61,8 @@ struct OpCall {
   // Value of an argument: a flag is 0 or 1, a probability is in millionths.
   // REQUIRES: the operator's table row has the argument.
   std::int64_t integer(std::string_view argument) const;
-  bool given(std::string_view argument) const;  // false only if the fallback is not_given
+  // False only if the model file leaves the argument out and its fallback is `not_given`.
+  bool given(std::string_view argument) const;
   const std::string& word(std::string_view argument) const;
   const Value& input() const { return inputs.front(); }
   LayerWriter layer() const;  // begins a layer with the arguments as its attributes

@@ -17,11 +17,11 @@
 
 namespace lockstep {
 
-// One part. All parts but the first begin with a layer of kind "receive", which has no kernels and
-// whose output is the activation that arrives. All parts but the last end with a layer of kind
-// "send", in whose backward the gradient arrives. A weight that a later part shares (a tied head)
-// is a parameter of both parts (Megatron-LM, core/transformer/module.py:
-// shared_embedding_or_output_weight).
+// One part; a single part is the step itself. All parts but the first begin with a layer of kind
+// "receive", which has no forward kernels and whose output is the activation that arrives. All
+// parts but the last end with a layer of kind "send", in whose backward the gradient arrives. A
+// weight that a later part shares (a tied head) is a parameter of both parts (Megatron-LM,
+// core/transformer/module.py: shared_embedding_or_output_weight).
 struct ModelPart {
   TrainingStep step;
   std::vector<int> layers;  // index in the whole step, by layer of `step`; -1 = receive, send
@@ -44,7 +44,7 @@ std::vector<int> clean_places(const TrainingStep& step);
 // _PipelineStageBase._output_slot_is_releasable). The activation that a part sends is freed at a
 // moment that the messages of its rank's schedule determine (with_messages() of
 // parallel/schedule.hpp). Throws ConfigError about `parallel.pipeline.layers` if a part has no
-// layers or a cut is not at a clean place.
+// layers, a cut is not at a clean place, or two later parts need the same activation.
 std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_layers,
                            bool keep_outputs, const Location& where = {});
 
@@ -52,10 +52,10 @@ std::vector<ModelPart> cut(const TrainingStep& step, std::span<const int> first_
 // layer `first` has ended.
 void keep_until_backward_of(std::vector<Layer>& layers, int first, int output);
 
-// First layers of `parts` parts, for cut(). A model with one list of repeated blocks is cut between
-// blocks. If `options.layers` is given, it lists the number of blocks of each part. Otherwise the
-// numbers are equal if the parts divide the blocks; if not, they are torchtitan's, which counts the
-// embedding and the head as one block each (generate_llm_fqn_per_model_part; fact H60). Layers
+// First layers of `parts` parts, for cut(). If `options.layers` is given, it lists the number of
+// repeated blocks of each part. Otherwise a model with one list of blocks is cut between blocks:
+// the numbers are equal if the parts divide the blocks; if not, they are torchtitan's, which counts
+// the embedding and the head as one block each (generate_llm_fqn_per_model_part; fact H60). Layers
 // before the blocks belong to the first part, layers after them to the last one. Other models (VGG,
 // ResNet) are cut at clean places such that the largest part has the fewest FLOPs. Throws
 // ConfigError about `parallel.pipeline.layers`.

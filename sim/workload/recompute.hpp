@@ -1,6 +1,8 @@
 // Rules of activation checkpointing: the operators whose outputs are freed after forward and
-// computed a second time in backward, which trades time for memory. checkpoints.cpp applies the
-// rule to a step; memory/liveness.cpp derives the lifetimes.
+// computed a second time in backward, which trades time for memory. Unless
+// TensorOptions::repeat_last_exchange is set, a block's last exchange and the work after it are not
+// repeated if that work saves nothing for backward. checkpoints.cpp applies the rule to a step;
+// memory/liveness.cpp derives the lifetimes.
 #pragma once
 
 #include <array>
@@ -16,8 +18,9 @@ enum class Recompute : std::uint8_t {
   // only the attention operator, as Megatron-LM's selective recomputation (Korthikanti et al.,
   // "Reducing Activation Recomputation in Large Transformer Models", section 5)
   attention,
-  // each repeated block, but without its fused attention and every second matrix product, as
-  // torchtitan's policy `op` with PyTorch's selective checkpointing
+  // each repeated block, but without its fused attention, its first, third, ... matrix product, and
+  // the exchanges whose results are stored (TensorOptions::dtensor, ExpertOptions::keep_exchanged),
+  // as torchtitan's policy `op` with PyTorch's selective checkpointing
   operators,
 };
 template <>

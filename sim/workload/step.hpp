@@ -162,11 +162,11 @@ enum class GradientFlow : std::uint8_t {
   slices,  // inputs get slices of the output's gradient: concat
 };
 
-// The role of a layer at the edge of a pipeline stage (workload/partition.hpp).
+// The role of a layer at the edge of a part of the model (workload/partition.hpp).
 enum class Boundary : std::uint8_t {
   none,
-  receive,  // the output arrives from the previous stage, to which backward sends its gradient
-  send,     // the input goes to the next stage, which sends its gradient back
+  receive,  // the output arrives from the previous part, to which backward sends its gradient
+  send,     // the input goes to the next part, which sends its gradient back
 };
 
 // One node of the step's graph: a leaf module of the network, an operator of its forward(), a loss,
@@ -206,9 +206,9 @@ struct Layer {
   // before that gradient is allocated.
   bool casts_gradient_last = false;
   double host_backward_workspace_bytes = 0;  // additional backward workspace on a CPU
-  // Collectives over mesh axes, in this order, before the layer's own kernels. Most are in a layer
-  // of kind "exchange", whose output is the value that arrives; its backward has the reverse
-  // collective.
+  // Collectives over mesh axes, in this order, before the layer's own kernels unless they overlap
+  // with them (AxisExchange::beside). Most are in a layer of kind "exchange", whose output is the
+  // value that arrives; its backward has the reverse collective.
   std::vector<AxisExchange> forward_exchanges, backward_exchanges;
   Boundary boundary = Boundary::none;
   // Whether the output requires a gradient although no earlier parameter is trained: transformers'
@@ -224,8 +224,8 @@ struct Layer {
   int pieces = 1;
   bool wide = false;  // fp32 with its parameters in a half-precision step, between casts
   // `checkpointed`: activation checkpointing runs this layer's forward a second time in backward.
-  // `keeps_output`: the second run omits the layer's products, because their results stay in
-  // memory.
+  // `keeps_output`: the second run omits the layer's products with the quantization of their
+  // operands, or the exchange of an exchange layer, because their results stay in memory.
   bool checkpointed = false;
   bool keeps_output = false;
   // Whether the wrapper of a compiled graph launches the kernels. The host then has no cost for a
