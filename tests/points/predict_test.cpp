@@ -179,8 +179,10 @@ TEST(Predict, AnAnchorsBatchIsDividedAmongReplicas) {
   r.step_seconds = {0.2, 0.2};
   r.provenance = {0, 0, 1};
   const auto work = [&](const std::string& batch) {
-    const Scenario s = scenario_of("model: gpt2\nparallel: {tensor: 2}\ngpus: 6\nbatch: {" + batch +
-                                   "}\nanchor: [{gpus: 2, step_time: 1 s}]");
+    const Scenario s = scenario_of(
+        "model: gpt2\nmodel_parameters: {vocabulary: 50304}\nparallel: {tensor: 2}\ngpus: "
+        "6\nbatch: {" +
+        batch + "}\nanchor: [{gpus: 2, step_time: 1 s}]");
     return step_error(s, expand(s)[0], r).work;
   };
   EXPECT_NEAR(work("global: 63"), std::hypot(0.05, 0.028), 1e-12);
