@@ -76,7 +76,8 @@ struct ProfileMemory {
 struct ProfileBatch {
   std::int64_t samples = 0;
   // Variation of the step time from one step to the next, with slow drift removed: the standard
-  // deviation of its logarithm, which is the sigma of a lognormal jitter per step. 0 = not measured.
+  // deviation of its logarithm, which is the sigma of a lognormal jitter per step. 0 = not
+  // measured.
   double step_sigma = 0;
   // Times of single steps of all ranks, each divided by the median of its neighbours in time;
   // interruptions are included. They are samples of the jitter's distribution. Empty = not

@@ -19,7 +19,7 @@ struct FsdpNodePlan {
   QueuedWork summed_in_node;  // sum between the two exchanges; the sum is then quantised again
 };
 
-// The costs of one unit. Facts are in docs/facts.md, those with an H in docs/facts-meshes.md.
+// The costs of one unit. docs/facts.md has the facts, and docs/facts-meshes.md has fact H116.
 struct FsdpUnitPlan {
   PricedTransfer gather, reduce;      // over the shard group; take no time without sharding
   PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: all ranks)
