@@ -1,7 +1,7 @@
 // The state of a cluster while jobs are scheduled on it, and the passes that change it. Only
-// sim/cluster includes it: schedule.cpp has the events and the accounting of work and GPU time;
-// scheduler.cpp, turns.cpp and moves.cpp have the decisions of the policies. One object simulates
-// one policy once.
+// sim/cluster includes this header: schedule.cpp has the events and the accounting of work and GPU
+// time; scheduler.cpp, turns.cpp and moves.cpp have the decisions of the policies. One object
+// simulates one policy once.
 //
 //   to_come --arrive--> waiting --start--> running --end--> ended
 //                          ^                  |
@@ -51,10 +51,11 @@ class Scheduler {
     double rate = 0;
     // Time up to which settle() has counted the work.
     double settled = 0;
-    // The job trains from this time on; later than its start after a restart, a pause or a move.
+    // The job trains from this time on. After a restart, a pause or a move, this is later than the
+    // start.
     double trains_from = 0;
     double waits_since = 0;
-    // Seconds of training since the job last got GPUs: locates its checkpoints.
+    // Seconds of training since the job last got GPUs: tells when it last checkpointed.
     double since_restart = 0;
     // GPU-seconds that the job has held (its attained service, for Policy::preemption).
     double service = 0;
@@ -125,7 +126,7 @@ class Scheduler {
   bool takes_turns() const { return options_.policy == Policy::time_slicing; }
   // The fewest GPUs that the job starts with.
   int need(std::size_t job) const { return states_[job].sizes.front(); }
-  // The largest of the job's sizes, up to the count that it asks for, that fits at present.
+  // The largest of the job's sizes that fits now and does not exceed the request.
   int most_that_fits(std::size_t job) const;
   // Whether the job can start on `nodes`. A suspended job needs the GPUs at which its state lies.
   bool has_room(const Nodes& nodes, std::size_t job) const {

@@ -4,11 +4,11 @@
 //   measured      the profile has this model, input size, precision and batch
 //   interpolated  the batch lies between two measured ones that are at most a factor of 10 apart
 //   modelled      otherwise: the fallback's time (the roofline model), corrected
-// At another batch of a measured model, the correction is the ratio of measured to modelled time at
-// the neighbouring batches; for a model that was not measured, it is the ratio of layers of the
-// same class (ProfileKin). A backward pass that was not measured is modelled. A layer that the
-// measured batches lack, and every layer that stays in fp32 (Layer::wide), has the fallback's time
-// without a correction.
+// If the model was measured, but not near this batch, the correction is the ratio of measured to
+// modelled time at the neighbouring batches. If the model was not measured, it is the ratio of
+// layers of the same class (ProfileKin). A backward pass that was not measured is modelled. A layer
+// that the measured batches lack, and every layer that stays in fp32 (Layer::wide), has the
+// fallback's time without a correction.
 #pragma once
 
 #include <map>
@@ -75,16 +75,17 @@ struct ProfileMemory {
 // Everything measured of one model at one batch.
 struct ProfileBatch {
   std::int64_t samples = 0;
-  // Standard deviation of the logarithm of the step time between successive steps, without drift:
-  // the sigma of a lognormal jitter per step. 0 = not measured.
+  // Variation of the step time from one step to the next, with slow drift removed: the standard
+  // deviation of its logarithm, which is the sigma of a lognormal jitter per step. 0 = not
+  // measured.
   double step_sigma = 0;
   // Times of single steps of all ranks, each divided by the median of its neighbours in time;
   // interruptions are included. They are samples of the jitter's distribution. Empty = not
   // measured.
   std::vector<double> step_factors;
   // Host seconds as in ProfileHost, but measured with this model and batch, and used only for
-  // layers; 0 = ProfileHost's. No update uses update_operator_seconds: ProfileHost has the median
-  // of all batches.
+  // layers; 0 = ProfileHost's. update_operator_seconds is only recorded: updates use ProfileHost's,
+  // which is the median of all batches.
   double operator_seconds = 0;
   double backward_operator_seconds = 0;
   double update_operator_seconds = 0;
@@ -121,7 +122,7 @@ struct ProfileCopy {  // streaming through device memory, read + written
 
 struct ProfileHookPoint {
   double bytes = 0;  // gradients of the bucket
-  // Medians, one for each stage: the stages before each collective, and the last one.
+  // Medians, one for each stage: one stage before each collective, and one after the last.
   std::vector<double> seconds;
 };
 struct ProfileHook {  // a communication hook's work on a bucket
@@ -152,7 +153,7 @@ struct ProfileCollective {
 
 struct ProfileAllocator {
   double context_bytes = 0;           // device memory used before the first tensor
-  double matmul_workspace_bytes = 0;  // cuBLAS's workspace (fact 124)
+  double matmul_workspace_bytes = 0;  // cuBLAS's workspace (fact 124 of docs/facts.md)
   // Bytes that libraries hold between steps in plain training on a single rank: the median over the
   // measured models. 0 = not measured.
   double kept_bytes = 0;
@@ -204,10 +205,10 @@ bool answers_batch(const ProfileModel& model, std::int64_t samples);
 // ProfileBatch::step_sigma of `step`'s model, precision, input size and batch; 0 = not measured.
 double measured_step_sigma(const Profile& profile, const TrainingStep& step);
 
-// Replaces the workspaces of the step's convolutions by measured ones: linear in the batch between
-// two measured batches that are at most a factor of 10 apart, otherwise in proportion to the next
-// smaller measured batch (to the smallest one if there is none). Workspaces that were not measured
-// are unchanged.
+// Replaces the workspaces of the step's convolutions by measured ones. Between two measured batches
+// that are at most a factor of 10 apart, they are linear in the batch. Otherwise they are in
+// proportion to the next smaller measured batch, or to the smallest one if none is smaller.
+// Workspaces that were not measured are unchanged.
 void use_measured_workspaces(const Profile& profile, TrainingStep& step);
 
 // The measured batches by which the step's layers are corrected if its own batch is modelled: the
@@ -228,17 +229,17 @@ struct ProfileKin {
   double operator_seconds = 0, backward_operator_seconds = 0;  // host seconds; 0 = profile.host's
 };
 
-// The class of a layer, for which the kernel model has similar errors: the kind of the layer;
-// pointwise, depthwise and grouped convolutions are classes of their own.
+// The class of a layer. Layers of one class have similar errors in the kernel model. The class is
+// the kind of the layer; pointwise, depthwise and grouped convolutions are classes of their own.
 std::string layer_class(const Layer& layer);
 
 // Derives corrections for `step`. `measured`: steps whose layer times the profile has, in the
-// precision of `step`. The likeness of a measured step is the cosine between the two steps' numbers
-// of operators by kind of layer, and each measured step has its likeness as weight. A class with
-// four or more measured layers has a ratio: the sum of measured over the sum of modelled seconds,
-// to the power of the largest likeness among the class's steps. A layer whose backward was not
-// measured does not count. Host seconds per operator come from the step with the largest likeness
-// that has them.
+// precision of `step`. Each step's operators are counted by kind of layer; the likeness of a
+// measured step is the cosine of its vector of counts and the vector of `step`. A class with four
+// or more measured layers has a ratio: the sum of measured over the sum of modelled seconds, both
+// weighted by likeness, raised to the largest likeness among the class's steps. A layer whose
+// backward was not measured does not count. Host seconds per operator come from the step with the
+// largest likeness that has them.
 ProfileKin profile_kin(const Profile& profile, const ComputeCosts& modelled,
                        const std::vector<TrainingStep>& measured, const TrainingStep& step);
 

@@ -42,13 +42,14 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Adds `count` equal links that always carry the same traffic. Each link transfers
-  // `bytes_per_second` in one direction. `link_class` ("NVLink", "NIC", ...) is a class of the
-  // traffic report.
+  // Adds `count` equal links, each carrying the same traffic. Each link transfers
+  // `bytes_per_second` in one direction. `link_class` ("NVLink", "NIC", ...) is the row of the
+  // traffic report that counts the link.
   LinkId add_link(const std::string& name, const std::string& link_class, double bytes_per_second,
                   double count = 1);
-  // Declares whether transfers may meet on the link; by default they may. Pass false if one
-  // communicator carries all transfers over the link, so that they can be computed in advance.
+  // Declares whether transfers over the link may overlap in time; by default they may. Pass false
+  // if one communicator carries all transfers over the link, so that they can be computed in
+  // advance.
   void meet(LinkId link, bool may);
   // Declares that the link's capacity changes during the run. Then no transfer over the link is
   // computed in advance.

@@ -1,6 +1,6 @@
-// The running account while steps are played (step_memory.hpp): the current moment, the live bytes
-// of each kind, and the account at the highest point. The tape owns the allocator, and every
-// allocation must go through it, so that every allocation is counted.
+// Counts the live memory of a device while a step's allocations are simulated (step_memory.hpp):
+// the current moment, the live bytes of each kind, and the account at the highest point. The tape
+// owns the allocator, and every allocation must go through it, so that every allocation is counted.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace lockstep {
 enum Stream : int { compute_stream = 0, unshard_stream = 1, reduce_stream = 2 };
 
 // The purpose of a block, for the log: {"output", "features.0"}, {"bucket", {}, 3}. A block without
-// a name has that of the moment in which it is allocated.
+// a name takes the phase and layer of the moment in which it is allocated as its name.
 // REQUIRES: the texts outlive the tape.
 struct Subject {
   std::string_view name;
@@ -42,7 +42,7 @@ class Tape {
                 double most = std::numeric_limits<double>::infinity())
       : allocator_(options), log_(log), most_(most) {}
 
-  // Whether more than `most` bytes have been reserved; the player then stops.
+  // Whether more than `most` bytes have been reserved; the player (step_player.hpp) then stops.
   bool full() const { return static_cast<double>(allocator_.peak_reserved()) > most_; }
 
   // Begins a moment: the following allocations belong to this phase and layer.
@@ -64,8 +64,8 @@ class Tape {
   void touch(MemoryKind kind, double bytes, const Subject& subject = {});
   void free(Block block);
   void free(std::vector<Block>& blocks);  // also empties the list
-  // Frees the block on the host, as record_stream does. It cannot serve another request before
-  // complete() of `event`, at which the other stream is done with it.
+  // The host's code frees the block now, as with record_stream. It cannot serve another request
+  // before complete() of `event`, at which the other stream is done with it.
   void free_after(Block block, std::int64_t event);
   void complete(std::int64_t event) { allocator_.complete(event); }
 

@@ -75,7 +75,7 @@ class Pool {
  private:
   struct Worker;
   // The functions below are explained in pool.cpp.
-  bool start();  // false: the system has no process left at present
+  bool start();  // false: the system cannot start a process now
   void feed();
   bool hungry(const Worker& worker) const;
   std::size_t chunk() const;

@@ -16,16 +16,16 @@ struct FsdpNodePlan {
   QueuedWork before_gather, after_gather;  // copy-in and copy-out
   QueuedWork kept;                         // copy of the secondary shard out of the gathered unit
   PricedTransfer reduce_in_node, reduce_between;  // all-to-all exchanges of int4
-  QueuedWork summed_in_node;  // sum between the two exchanges, which is quantised again
+  QueuedWork summed_in_node;  // sum between the two exchanges; the sum is then quantised again
 };
 
-// The costs of one unit.
+// The costs of one unit. docs/facts.md has the facts, and docs/facts-meshes.md has fact H116.
 struct FsdpUnitPlan {
   PricedTransfer gather, reduce;      // over the shard group; take no time without sharding
   PricedTransfer replicate;           // all-reduce over the replicas (NO_SHARD: all ranks)
   PricedTransfer to_device, to_host;  // offload: copies of the shard and of its gradients (fact 44)
-  // Seconds between NVMe and the host: to read the shard before it is copied to the device, and to
-  // write its gradients after they were copied to the host (fact H116).
+  // Seconds to read the shard from NVMe, before it is copied to the device, and to write its
+  // gradients to NVMe, after they were copied to the host (fact H116).
   double read = 0, write = 0;
   QueuedWork before_gather;  // cast or copy-in of the shard (facts 29, 43, 48)
   QueuedWork after_gather;   // FSDP2's copy-out, on the compute stream (fact 48)
@@ -34,15 +34,18 @@ struct FsdpUnitPlan {
   QueuedWork accumulate;  // addition to unsharded gradients that no_sync kept (facts 45, 58)
   // FSDP1: cast and pre-division (fact 39). FSDP2: pre-division in fp16 (fact 56).
   QueuedWork before_reduce;
-  QueuedWork after_reduce;        // post-division, cast (fact 39)
-  QueuedWork after_later_reduce;  // after_reduce and addition to the shard's gradient (fact 45)
+  QueuedWork after_reduce;  // post-division, cast (fact 39)
+  // For the step's second and later reductions: after_reduce, and addition to the shard's gradient
+  // (fact 45).
+  QueuedWork after_later_reduce;
   FsdpNodePlan nodes;
   bool expert = false;       // whether it is sharded over the ranks that hold the same experts
   double unshard_views = 0;  // host seconds to make the parameters views of the gathered tensor
   double reshard_views = 0;  // host seconds to make the parameters views of the shard
 };
 
-// Everything that the hooks of one part of the model issue.
+// Everything that the hooks of one part of the model issue. A pipeline's stage has one part or
+// several; without a pipeline the part is the whole model.
 struct FsdpPlan {
   FsdpLayout layout;
   std::vector<FsdpUnitPlan> units;  // by unit of the layout
