@@ -426,7 +426,7 @@ TEST(Accuracy, WithoutRoomForItsFilesIsAWarning) {
   EXPECT_THAT(unkept.err(), HasSubstr("note: " + warning));
   Command& homeless = study.run("--json", "unset XDG_CACHE_HOME HOME;");
   EXPECT_EQ(homeless.wait(), 0);
-  EXPECT_THAT(homeless.err(), HasSubstr("is not kept: neither XDG_CACHE_HOME nor HOME is set\n"));
+  EXPECT_THAT(homeless.err(), HasSubstr("are not kept: neither XDG_CACHE_HOME nor HOME is set\n"));
   Command& nowhere = study.run("--json", "export TMPDIR=/nowhere;");
   EXPECT_EQ(nowhere.wait(), 0);
   EXPECT_THAT(nowhere.err(), HasSubstr("note: no accuracy: "));
