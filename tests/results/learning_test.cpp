@@ -1,5 +1,5 @@
-// What do several learning curves together say: the reached value, when they reach a target, and
-// how certain that is?
+// The summary of several learning curves: the reached value, the time at which they reach a target,
+// and its certainty.
 #include "results/learning.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What does a single controller for all hosts cost, if its dispatch is not hidden behind
-// computations?
+// The cost of a single controller for all hosts, if its dispatch is not hidden behind
+// computations.
 #include <gtest/gtest.h>
 
 #include <algorithm>

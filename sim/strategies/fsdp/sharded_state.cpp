@@ -98,7 +98,6 @@ void ShardedState::construct() {
 }
 
 void ShardedState::begin_forward(bool first_micro_batch, bool last_micro_batch) {
-  first_micro_batch_ = first_micro_batch;
   order_.begin_forward(first_micro_batch,
                        layout_.options.sync_every_micro_batch || last_micro_batch);
   for (ShardedUnit& unit : units_) unit.in_backward = false;

@@ -52,7 +52,7 @@ class ShardedState {
   // By layer: the units whose modules contain it, outermost first.
   std::vector<std::vector<int>> running_;
   std::deque<std::int64_t> limiter_;  // events in the rate limiter's queue (fact 34)
-  bool first_micro_batch_ = true, has_state_ = false;
+  bool has_state_ = false;
   BackwardHalf half_ = BackwardHalf::both;  // the half of backward that runs
   // In an action that computes only weights' gradients: the latest gradient, which a variable of
   // the host's loop keeps alive.
