@@ -532,6 +532,13 @@ TEST_F(Recommend, ListsOfPlatformsAndSettingsAreTheQuestion) {
   EXPECT_THAT(told, Not(HasSubstr("batch.global")));
 }
 
+// One of two platforms has no price: the lowest price of a family is the other's.
+TEST_F(Recommend, APlatformWithoutPriceHidesNoPrice) {
+  const Recommendation found = answer({.platforms = "g5.12xlarge,dgx-a100-80gb"});
+  ASSERT_FALSE(found.matrix.empty());
+  for (const MatrixColumn& column : found.matrix) EXPECT_GT(column.least_dollars, 0);
+}
+
 TEST_F(Recommend, WhatCannotBeAskedIsRefused) {
   const auto wrong = [&](const RecommendOptions& options, const std::string& text) {
     return refusal([&] { answer(options, text); });
